@@ -1,7 +1,6 @@
 //! Access lines, and the keys by which clients are remembered.
 
 use std::time::Duration;
-use wire::Mac;
 
 /// Milliseconds since the Unix epoch. Expiry times outlive a restart, so they are wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,12 +53,7 @@ pub struct ClientKey {
     pub identifier: u64,
 }
 
-impl ClientKey {
-    /// The key of a client without an identifier.
-    pub fn of_mac(line: Line, mac: Mac) -> Self {
-        Self { line, mac: mac.0, identifier: 0 }
-    }
-}
+impl ClientKey {}
 
 /// FNV-1a, 64 bits, never 0. Keys are stored, so the function must not change between versions. A client that finds a
 /// collision collides with itself only: line and MAC are part of the key.

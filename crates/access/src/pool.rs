@@ -467,7 +467,7 @@ impl Pools {
     /// Ends a lease whose address somebody else uses (RFC 2131 clause 4.3.3): it rests for [`Limits::quarantine`].
     /// Until then it counts against [`Limits::per_line`] and [`Limits::per_pair`], so that no line, and no line of many
     /// hardware addresses, can have a whole pool rest.
-    pub fn decline(&mut self, slot: u32, now: Time) {
+    pub(crate) fn decline(&mut self, slot: u32, now: Time) {
         let Lease { key, pool, block, state, .. } = self.leases[slot as usize];
         if state == State::Idle {
             return;

@@ -70,13 +70,13 @@ pub enum Change {
 
 /// A subscriber, and the leases that it has.
 #[derive(Debug, Default)]
-struct Entry {
+struct SubscriberLeases {
     subscriber: Subscriber,
     /// The latest last; [`Limits::per_line`](crate::pool::Limits::per_line) bounds them.
     leases: Vec<LeaseRecord>,
 }
 
-impl Entry {
+impl SubscriberLeases {
     /// Puts the latest lease of each kind into the subscriber.
     fn refresh(&mut self) {
         let latest = |kind: Kind| self.leases.iter().rev().find(|lease| lease.key.kind == kind);
@@ -94,7 +94,7 @@ impl Entry {
 /// Subscribers by their identity.
 #[derive(Debug, Default)]
 pub struct Subscribers {
-    all: HashMap<Identity, Entry>,
+    all: HashMap<Identity, SubscriberLeases>,
 }
 
 impl Subscribers {
@@ -134,7 +134,7 @@ impl Subscribers {
         self.change(identity, |entry| entry.subscriber.slaac = prefix)
     }
 
-    fn change(&mut self, identity: Identity, with: impl FnOnce(&mut Entry)) -> Change {
+    fn change(&mut self, identity: Identity, with: impl FnOnce(&mut SubscriberLeases)) -> Change {
         let is_new = !self.all.contains_key(&identity);
         let entry = self.all.entry(identity).or_default();
         let before = entry.subscriber;

@@ -90,12 +90,12 @@ impl Bed {
     }
 
     /// Gives each worker so many slots of packet memory from now on.
-    pub fn set_slots(&mut self, slots: u32) {
+    pub(crate) fn set_slots(&mut self, slots: u32) {
         self.slots = slots;
     }
 
     /// From now on nothing set up comes before the machine's ordinary threads.
-    pub fn be_ordinary(&mut self) {
+    pub(crate) fn be_ordinary(&mut self) {
         if self.manners == Manners::Urgent {
             self.manners = Manners::Brisk;
         }
@@ -187,8 +187,8 @@ impl Bed {
             let caps = opened.first().map(|(_, ports)| caps(ports)).unwrap_or_default();
             let made = under.assemble(workers, &caps)?;
             controls.push(made.control);
-            for (worker, (seat, (pool, ports))) in made.seats.into_iter().zip(opened).enumerate() {
-                let mut run = Working::new(seat, pool, ports.into());
+            for (worker, ((init, _), (pool, ports))) in made.workers.into_iter().zip(opened).enumerate() {
+                let mut run = Working::new(init, pool, ports.into());
                 run.turns(1);
                 session_bytes += U::bytes(run.gateway());
                 views.push(run.view());

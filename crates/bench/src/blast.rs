@@ -154,14 +154,14 @@ impl Sent {
 }
 
 /// A prepared packet.
-struct Entry {
+struct PreparedPacket {
     index: u32,
     way: usize,
     head: Vec<u8>,
     len: usize,
 }
 
-impl Entry {
+impl PreparedPacket {
     fn value(&self, longest: usize) -> Vec<u8> {
         let cut = (longest - self.len) as u32;
         let counter = self.way as u64 * 8;
@@ -169,7 +169,7 @@ impl Entry {
     }
 }
 
-fn prepare(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Vec<Entry>, BenchError> {
+fn prepare(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Vec<PreparedPacket>, BenchError> {
     let each = MOST / plans.len().max(1);
     let mut lists = Vec::new();
     for (n, plan) in plans {
@@ -186,7 +186,7 @@ fn prepare(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Vec<Entry>, BenchE
             space.fill(0);
             let way = direction.index();
             if let Some(len) = generators[way].next(&mut space, 0) {
-                list.push(Entry { index: index[way], way, head: space[..HEAD].to_vec(), len });
+                list.push(PreparedPacket { index: index[way], way, head: space[..HEAD].to_vec(), len });
             }
         }
         lists.push(list.into_iter());
@@ -194,7 +194,7 @@ fn prepare(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Vec<Entry>, BenchE
     // The gateways in turns.
     let mut entries = Vec::new();
     while let [Some(first), rest @ ..] = &mut lists.iter_mut().map(Iterator::next).collect::<Vec<_>>()[..] {
-        entries.push(std::mem::replace(first, Entry { index: 0, way: 0, head: vec![], len: 0 }));
+        entries.push(std::mem::replace(first, PreparedPacket { index: 0, way: 0, head: vec![], len: 0 }));
         entries.extend(rest.iter_mut().filter_map(Option::take));
     }
     Ok(entries)

@@ -20,7 +20,7 @@ use self::ends::End;
 use self::settings::{ACCESS_MAC, CORE_MAC};
 use crate::ends::{FarEnds, Load};
 use crate::error::BenchError;
-use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest};
 
 /// A broadband gateway with a workload's subscribers.
 #[derive(Clone, Debug, Default)]
@@ -54,9 +54,9 @@ impl UnderTest for BngUnderTest {
         let (mut control, inits) = made.map_err(|error| BenchError::Gateway(error.to_string()))?;
         let seats = inits.into_iter().enumerate().map(|(n, init)| {
             let users = self.settings.users(workers, n as u16);
-            WorkerInit { gateway: init.gateway, layout: init.layout, hand_off: init.hand_off, users }
+            (init, users)
         });
-        Ok(Assembled { seats: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
+        Ok(Assembled { workers: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 
     fn bytes(gateway: &BroadbandGateway) -> usize {

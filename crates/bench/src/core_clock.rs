@@ -30,7 +30,7 @@ impl CoreClock {
 
     /// Between two turns: measures a piece if one is due.
     #[inline]
-    pub fn between_turns(&mut self) {
+    pub(crate) fn between_turns(&mut self) {
         let now = tsc();
         if now.wrapping_sub(self.due) as i64 >= 0 {
             self.due = now.wrapping_add(self.every);

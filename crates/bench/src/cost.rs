@@ -133,7 +133,7 @@ impl Cost {
 impl Cost {
     /// What so many cycles of the core take at the machine's nominal clock, in nanoseconds: the clock its time stamp
     /// counter ticks by.
-    pub fn at_nominal_clock(&self, core_cycles: f64) -> f64 {
+    pub(crate) fn at_nominal_clock(&self, core_cycles: f64) -> f64 {
         core_cycles * 1e9 / self.tsc_hz.max(1.0)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use engine::{Gateway, Idle, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig};
+use engine::{Gateway, Idle, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig, WorkerInit};
 use frame::{Pool, Port};
 
 use crate::core_clock::CoreClock;
@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
-use crate::under_test::{FarCycles, WorkerInit, time};
+use crate::under_test::{FarCycles, time};
 use crate::window::How;
 
 /// Something that plays its voice in a window, on a thread of its own.
@@ -193,13 +193,13 @@ impl<G: Gateway> Working<G> {
     pub fn timed(seat: WorkerInit<G>, pool: Pool, ports: Vec<Box<dyn Port>>, time: Time) -> Self {
         let names = ports.iter().map(|port| port.caps().name).collect();
         let config = WorkerConfig { time, idle: Idle::POLL, ..WorkerConfig::default() };
-        let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
+        let worker = Worker::new(seat.plane, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
         Self { worker, ports: names, far: FarCycles::default() }
     }
 
     /// Takes what far ends on its thread take off its cycles.
     #[must_use]
-    pub fn apart_from(self, far: FarCycles) -> Self {
+    pub(crate) fn apart_from(self, far: FarCycles) -> Self {
         Self { far, ..self }
     }
 

@@ -131,7 +131,7 @@ impl FarEnds {
 
     /// What ends take to make and to check frames is taken off the time of the worker whose thread they are on.
     #[must_use]
-    pub fn told_apart(mut self) -> Self {
+    pub(crate) fn told_apart(mut self) -> Self {
         self.cycles = Some(FarCycles::default());
         self
     }

@@ -183,7 +183,7 @@ impl Lab {
     ///
     /// # Errors
     /// What `ethtool` said.
-    pub fn receive_live(&self, n: usize) -> Result<(), BenchError> {
+    pub(crate) fn receive_live(&self, n: usize) -> Result<(), BenchError> {
         for side in Side::BOTH {
             exec(&self.gateway, "ethtool", &["-K", &side.gateway(n), "gro", "on"])?;
         }
@@ -194,7 +194,7 @@ impl Lab {
     ///
     /// # Errors
     /// What the system said.
-    pub fn receive_on(&self, n: usize, cpu: usize) -> Result<(), BenchError> {
+    pub(crate) fn receive_on(&self, n: usize, cpu: usize) -> Result<(), BenchError> {
         for side in Side::BOTH {
             let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", side.gateway(n));
             let command = format!("echo {:x} > {path}", 1u64 << (cpu % 64));
@@ -207,7 +207,7 @@ impl Lab {
     ///
     /// # Errors
     /// What the system said.
-    pub fn far_ends(&self, n: usize, far: Option<FarCpu>) -> Result<(), BenchError> {
+    pub(crate) fn far_ends(&self, n: usize, far: Option<FarCpu>) -> Result<(), BenchError> {
         Side::BOTH.into_iter().try_for_each(|side| match far {
             Some(far) => far_end::given_to(far, &self.load, &side.load(n)),
             None => far_end::left_to_sender(&self.load, &side.load(n)),
@@ -218,7 +218,7 @@ impl Lab {
     ///
     /// # Errors
     /// When it is not there.
-    pub fn load_index(&self, side: Side, n: usize) -> Result<u32, BenchError> {
+    pub(crate) fn load_index(&self, side: Side, n: usize) -> Result<u32, BenchError> {
         let name = side.load(n);
         let index = within(&self.load, || port::iface::index_here(&name))?;
         index

@@ -37,7 +37,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Whether pictures replace each other.
-    pub fn in_place(&self) -> bool {
+    pub(crate) fn in_place(&self) -> bool {
         self.terminal
     }
 

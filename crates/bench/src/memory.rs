@@ -58,8 +58,7 @@ impl<L: MemoryLoad> MemoryRig<L> {
             let frames = under.frames();
             let arena = arena(ArenaConfig { slots: frames.slots * u32::from(workers), ..frames })?;
             let mut first_flow = 0;
-            for (worker, mut seat) in made.seats.into_iter().enumerate() {
-                let users = std::mem::take(&mut seat.users);
+            for (worker, (init, users)) in made.workers.into_iter().enumerate() {
                 if users.is_empty() {
                     return Err(BenchError::Asked(format!("{workers} workers for {} subscribers", under.size().0)));
                 }
@@ -71,7 +70,7 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let small = |port| -> Box<dyn Port> { Box::new(SmallBursts::new(port, &rig.giving)) };
                 let ports = ports.into_iter().map(small).collect();
                 let pool = Pool::new(&arena, frames.slots as usize);
-                let mut worker = Working::new(seat, pool, ports).apart_from(far);
+                let mut worker = Working::new(init, pool, ports).apart_from(far);
                 worker.turns(1);
                 rig.session_bytes += U::bytes(worker.gateway());
                 let n = rig.hands.len();

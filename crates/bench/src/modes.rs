@@ -46,7 +46,7 @@ impl Modes {
 
     /// How many times the plain mode's packets a report has for the gateway's time (a second of it, where it was busy
     /// all the time): the median over rounds, since all modes took turns.
-    pub fn times_plain(&self, report: &Report) -> f64 {
+    pub(crate) fn times_plain(&self, report: &Report) -> f64 {
         let Some(plain) = self.results.iter().find(|r| r.port == "packet-plain") else { return 0.0 };
         let pairs = report.windows.busy_mpps.iter().zip(&plain.windows.busy_mpps).filter(|(_, plain)| **plain > 0.0);
         median(pairs.map(|(this, plain)| this / plain))

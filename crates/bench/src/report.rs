@@ -264,7 +264,7 @@ impl Paced {
 }
 
 /// Counts of all windows together, rates and latencies of the median one.
-pub fn together_traffic(windows: &[Window]) -> TrialResult {
+pub(crate) fn together_traffic(windows: &[Window]) -> TrialResult {
     let all = || windows.iter().map(|window| &window.traffic);
     let direction = |of: fn(&TrialResult) -> &DirectionResult| {
         let each = || all().map(of);

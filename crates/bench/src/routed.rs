@@ -19,7 +19,7 @@ use crate::ends::{Checked, End, FarEnds, Load, Shared};
 use crate::error::BenchError;
 use crate::options::Options;
 use crate::show;
-use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest};
 
 /// Frames that a port receives, and what it is to send.
 #[derive(Clone)]
@@ -83,9 +83,9 @@ impl<R: Routed> UnderTest for Workload<R> {
             // Whoever receives a frame hands it to the worker that owns it; the frames are dealt out.
             let at = |n: u32| (u64::from(self.subscribers) * u64::from(n) / u64::from(workers)) as u32;
             let users = at(n as u32)..at(n as u32 + 1);
-            WorkerInit { gateway: init.plane, layout: init.layout, hand_off: init.hand_off, users }
+            (init, users)
         });
-        Ok(Assembled { seats: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
+        Ok(Assembled { workers: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {

@@ -34,7 +34,7 @@ impl Sample {
     }
 
     /// The same where far ends on the worker's thread are not to be in its cycles.
-    pub fn take_apart(view: &StatsView, far: &FarCycles) -> Self {
+    pub(crate) fn take_apart(view: &StatsView, far: &FarCycles) -> Self {
         Self { far: [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed)), ..Self::take(view) }
     }
 
@@ -90,7 +90,7 @@ impl Delta {
     }
 
     /// Cycles in turns that moved packets.
-    pub fn busy_cycles(&self) -> u64 {
+    pub(crate) fn busy_cycles(&self) -> u64 {
         [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles].iter().map(|what| self.io(*what)).sum()
     }
 

@@ -226,7 +226,7 @@ fn arrived(lab: &Lab, places: &[Place]) -> [u64; 2] {
 ///
 /// # Errors
 /// What the port said.
-pub fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<dyn Port>; 2], BenchError> {
+pub(crate) fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<dyn Port>; 2], BenchError> {
     let uri = |side: Side| {
         let uri = Uri::new("packet", &side.load(link)).with("mode", "tpacket2").with("netns", lab.load());
         // The interface has another address than packets for the generator carry: see `Lab`.

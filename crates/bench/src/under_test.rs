@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::{Gateway, HandOff, Layout, Time};
+use engine::{Gateway, Time, WorkerInit};
 use frame::{ArenaConfig, Caps, Port};
 use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 
@@ -137,22 +137,10 @@ impl MemoryLoad for LoadHandle {
 
 /// A gateway without ports.
 pub struct Assembled<G> {
-    /// A seat for each worker.
-    pub seats: Vec<WorkerInit<G>>,
+    /// The workers, each with the subscribers it owns.
+    pub workers: Vec<(WorkerInit<G>, Range<u32>)>,
     /// The control side. It lives as long as the gateway, and is polled with the workers' time.
     pub control: Box<dyn Control>,
-}
-
-/// What one worker will run.
-pub struct WorkerInit<G> {
-    /// The gateway.
-    pub gateway: G,
-    /// Its stages.
-    pub layout: Layout,
-    /// Its way to the gateway's other workers, when it has any.
-    pub hand_off: Option<HandOff>,
-    /// The subscribers it owns.
-    pub users: Range<u32>,
 }
 
 /// The control side of a gateway under test.

@@ -10,7 +10,7 @@ use upf::gateway::UserPlane;
 
 use crate::error::BenchError;
 use crate::profiles::Settings;
-use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest};
 
 /// A user plane with a workload's sessions.
 #[derive(Clone, Debug)]
@@ -83,13 +83,7 @@ impl UnderTest for UpfUnderTest {
         // Subscribers lie on workers in contiguous ranges.
         let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
         let range = |n: u32| (n * each).min(traffic.ues)..((n + 1) * each).min(traffic.ues);
-        let seat = |(n, seat): (usize, upf::assemble::WorkerInit)| WorkerInit {
-            gateway: seat.plane,
-            layout: seat.layout,
-            hand_off: seat.hand_off,
-            users: range(n as u32),
-        };
-        let seats = seats.into_iter().enumerate().map(seat).collect();
-        Ok(Assembled { seats, control: Box::new(move |now_ns| control.poll(now_ns)) })
+        let workers = seats.into_iter().zip((0..).map(range)).collect();
+        Ok(Assembled { workers, control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 }

@@ -120,7 +120,7 @@ pub fn ratio(these: &[Window], those: &[Window]) -> f64 {
 }
 
 /// As [`ratio`], of packets for the workers' busy time: the same where both were busy all the time.
-pub fn ratio_of_time(these: &[Window], those: &[Window]) -> f64 {
+pub(crate) fn ratio_of_time(these: &[Window], those: &[Window]) -> f64 {
     let pairs = these.iter().zip(those).filter(|(_, that)| that.traffic.mpps > 0.0);
     median(pairs.map(|(this, that)| this.busy_mpps() / that.busy_mpps()))
 }

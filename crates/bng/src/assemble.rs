@@ -23,14 +23,7 @@ use crate::steer::Directory;
 use crate::subscribers::{Refused, Subscribers};
 
 /// A worker's gateway before it has ports.
-pub struct WorkerInit {
-    /// The gateway.
-    pub gateway: BroadbandGateway,
-    /// Its stages.
-    pub layout: engine::Layout,
-    /// Its ends of the rings between workers, when there are several.
-    pub hand_off: Option<HandOff>,
-}
+pub type WorkerInit = engine::WorkerInit<BroadbandGateway>;
 
 /// Why a configuration makes no gateway.
 #[derive(Debug, thiserror::Error)]
@@ -111,12 +104,12 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             shaper,
             choices: choices.clone(),
         };
-        let (gateway, stages) = BroadbandGateway::new(parts);
-        workers.push(WorkerInit { gateway, layout: stages, hand_off: None });
+        let (plane, stages) = BroadbandGateway::new(parts);
+        workers.push(WorkerInit { plane, layout: stages, hand_off: None });
     }
     for spec in &layout.subscribers {
         let worker = layout.groups[usize::from(spec.group)].worker;
-        let installed = workers[usize::from(worker)].gateway.install(spec);
+        let installed = workers[usize::from(worker)].plane.install(spec);
         installed.map_err(|why| refused(spec.handle, why, &layout))?;
     }
     if config.workers.count > 1 {
@@ -151,7 +144,7 @@ pub fn attach(
     for spec in specs {
         let worker = control.layout().groups.get(usize::from(spec.group)).map(|group| usize::from(group.worker));
         let Some(worker) = worker.and_then(|worker| workers.get_mut(worker)) else { continue };
-        match worker.gateway.install(&spec) {
+        match worker.plane.install(&spec) {
             Ok(()) => installed.push(spec),
             Err(why) => tracing::warn!(target: "sessions", event = "not_installed", handle = spec.handle, "{why:?}"),
         }

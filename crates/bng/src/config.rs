@@ -8,7 +8,7 @@ mod shape;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
+pub use dataplane::config::{ConfigError, Otherwise, parse_mac, parse_prefix, parse_rate, wrong};
 use dataplane::config::{Link, Links, VlanStack};
 use dataplane::forward::InstanceId;
 use gateway::shell::ports::PortEntry;
@@ -79,12 +79,12 @@ impl Role {
     }
 
     /// Whether subscribers are reached by such a port.
-    pub const fn has_access(self) -> bool {
+    pub(crate) const fn has_access(self) -> bool {
         matches!(self, Self::Access | Self::Hybrid)
     }
 
     /// Whether IP networks are reached by such a port.
-    pub const fn has_core(self) -> bool {
+    pub(crate) const fn has_core(self) -> bool {
         matches!(self, Self::Core | Self::Hybrid)
     }
 }
@@ -323,17 +323,6 @@ pub struct Profile {
     /// DSCP written into packets from the subscriber, by the priority code point of the outer tag; left out: as they came.
     #[serde(default)]
     pub dscp: Option<[u8; 8]>,
-}
-
-/// What becomes of packets that no rule matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Otherwise {
-    /// They pass.
-    #[default]
-    Permit,
-    /// They are dropped.
-    Deny,
 }
 
 /// An access list: the first rule that matches decides.

@@ -214,26 +214,26 @@ impl Control {
     }
 
     /// The gateway's hardware address towards the lines of a group on a port.
-    pub fn gateway_mac(&self, group: u16, port: u8) -> Mac {
+    pub(crate) fn gateway_mac(&self, group: u16, port: u8) -> Mac {
         let own = self.layout.groups.get(usize::from(group)).and_then(|group| group.mac);
         let port = self.neighbourhood.plan().ports.get(usize::from(port));
         Mac(own.or(port.map(|view| view.mac)).unwrap_or_default())
     }
 
     /// A hardware address that stays: a group's virtual one, or the first port's.
-    pub fn own_mac(&self) -> Mac {
+    pub(crate) fn own_mac(&self) -> Mac {
         let group = self.layout.groups.iter().find_map(|group| group.mac);
         Mac(group.or(self.neighbourhood.plan().ports.first().map(|view| view.mac)).unwrap_or_default())
     }
 
     /// The largest IP packet towards lines of a group on a port.
-    pub fn mtu_of(&self, group: u16, port: u8) -> u16 {
+    pub(crate) fn mtu_of(&self, group: u16, port: u8) -> u16 {
         let own = self.layout.groups.get(usize::from(group)).and_then(|group| group.mtu);
         own.or(self.neighbourhood.plan().ports.get(usize::from(port)).map(|view| view.mtu)).unwrap_or(1500)
     }
 
     /// The link header towards a line that nothing was received from, and its length.
-    pub fn header_of(&self, group: u16, line: Line) -> ([u8; LONGEST], u8) {
+    pub(crate) fn header_of(&self, group: u16, line: Line) -> ([u8; LONGEST], u8) {
         let plan = self.layout.groups.get(usize::from(group));
         let (tags, tpid) = plan.map_or((0, 0), |plan| (plan.tags, plan.tpid));
         template([0; 6], [0; 6], line, tags, tpid)

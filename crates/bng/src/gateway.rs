@@ -1,7 +1,6 @@
 //! The broadband gateway of one worker: which pipeline a burst takes, and what control asks.
 
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
@@ -19,7 +18,7 @@ use crate::link::Line;
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::SubscriberSpec;
 use crate::shaper::{Queued, Shaper};
-use crate::slow::{SlowPath, Towards};
+use crate::slow::{Reinject, SlowPath};
 use crate::steer::{Directory, Side};
 use crate::subscribers::{Refused, Rules, Subscribers, Usage};
 use crate::{drops, punts};
@@ -171,11 +170,6 @@ impl BroadbandGateway {
         self.state.install(spec, 0, |_| ())
     }
 
-    /// Wakes its worker.
-    pub fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
     /// Wakes control if it sleeps and there are events or answers since the last call: once a turn, however many there are.
     #[inline]
     fn call_control(&mut self, answers: usize) {
@@ -267,12 +261,7 @@ fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut
             Answer::Report(report)
         }
         Command::Send(port, frame) => {
-            if let Some(made) = env.pool.make(&frame) {
-                env.send(port, made);
-            } else {
-                env.stats.drop_outside(drops::NO_FRAME, frame.len());
-                env.stats.add(Io::Originated, 1);
-            }
+            env.send_copy(port, &frame);
             Answer::Sent(frame)
         }
     }
@@ -305,12 +294,12 @@ impl Gateway for BroadbandGateway {
             return true;
         }
         let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
-        self.side = if towards == Towards::Upstream { Side::Access } else { Side::Core };
+        self.side = if towards == Reinject::Upstream { Side::Access } else { Side::Core };
         let mut cx = Ctx::new(&mut self.state, env);
         match towards {
-            Towards::Upstream => self.pipelines.upstream.run::<C>(burst, &mut cx),
-            Towards::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
-            Towards::Core => self.pipelines.answers.run::<C>(burst, &mut cx),
+            Reinject::Upstream => self.pipelines.upstream.run::<C>(burst, &mut cx),
+            Reinject::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
+            Reinject::Core => self.pipelines.answers.run::<C>(burst, &mut cx),
         }
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, self.side, &mut self.state, env);
@@ -376,7 +365,6 @@ impl Gateway for BroadbandGateway {
     fn fall_asleep(&mut self) -> bool {
         // What this turn's packets reported to control: the next turn may be far.
         self.call_control(0);
-        self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
         if let Some(lists) = &mut self.state.lists {
@@ -385,15 +373,7 @@ impl Gateway for BroadbandGateway {
         self.inbox.is_empty() && self.slow.held() == 0
     }
 
-    fn wake_up(&mut self, called: bool) {
-        if called {
-            self.waker.drain();
-        } else {
-            self.waker.awake();
-        }
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.waker.fd())
+    fn waker(&self) -> Option<&Waker> {
+        Some(&self.waker)
     }
 }

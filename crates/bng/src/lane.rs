@@ -162,19 +162,11 @@ impl Kind for Bng {
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;
-        let ip = lane.ip(i);
-        let mut words = Vec::new();
-        if ip.version != 0 {
-            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
-            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
-        }
-        if lane.record[i] != NOBODY {
-            words.push(format!("subscriber record {}", lane.record[i].0));
-        }
-        if lane.hop[i] != NONE {
-            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
-        }
-        words.join(", ")
+        dataplane::lane::describe(burst, i, |words| {
+            if lane.record[i] != NOBODY {
+                words.push(format!("subscriber record {}", lane.record[i].0));
+            }
+        })
     }
 
     fn forget(lane: &mut Lane, i: usize) {

@@ -24,14 +24,14 @@ use gateway::cli::RunArgs;
 use gateway::load::Text;
 use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Gateway, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits};
+use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 
 use crate::assemble::{AssembleError, assemble, attach};
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::sessions::{Environment, Sockets, Stored};
 pub use command::{SubscriberArgs, subscriber};
 use observer::Observer;
@@ -88,7 +88,7 @@ impl Gateway for BngGateway {
     type Config = Config;
     type Product = Observer;
 
-    fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
+    fn check(config: &Config) -> Result<(), ConfigError> {
         config.check()
     }
 
@@ -96,15 +96,8 @@ impl Gateway for BngGateway {
         key == "acl" && !product.control().has_access_lists()
     }
 
-    fn apply(
-        config: &Config,
-        keys: &[&str],
-        product: &Observer,
-        check: bool,
-    ) -> Result<(), crate::config::ConfigError> {
-        apply_to(&mut *product.control(), config, keys, check)?;
-        product.shell().call_control();
-        Ok(())
+    fn apply(config: &Config, keys: &[&str], product: &Observer, check: bool) -> Result<(), ConfigError> {
+        apply_to(&mut *product.control(), config, keys, check)
     }
 
     fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
@@ -148,19 +141,7 @@ impl Gateway for BngGateway {
         let stored = std::mem::take(&mut self.stored);
         attach(&loaded.config, &mut control, &mut workers, stored, environment)
             .map_err(|error| StartError::Gateway(Box::new(error)))?;
-        let worker = |worker: crate::assemble::WorkerInit| WorkerInit {
-            waker: worker.gateway.waker().clone(),
-            plane: worker.gateway,
-            layout: worker.layout,
-            hand_off: worker.hand_off,
-        };
-        let all = WorkerInits {
-            workers: workers.into_iter().map(worker).collect(),
-            time: Time::real(),
-            waker,
-            sockets,
-            vitals,
-        };
+        let all = WorkerInits { workers, time: Time::real(), waker, sockets, vitals };
         let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;
         // Its addresses are announced at once.
         process.turn();

@@ -95,7 +95,7 @@ impl Head {
 
     /// Whether an IPv6 address, given by its upper half, is its own.
     #[inline(always)]
-    pub fn has6(&self, upper: u64) -> bool {
+    pub(crate) fn has6(&self, upper: u64) -> bool {
         upper == self.wan || (upper ^ self.pd) >> (64 - u32::from(self.pd_len)).min(63) == 0
     }
 }
@@ -118,7 +118,7 @@ const _: () = assert!(size_of::<Head>() == 64 && size_of::<Meter>() == 64);
 
 /// The line of a record that a direction's meter is in.
 #[inline(always)]
-pub fn meter_of(record: LineId, up: bool) -> LineId {
+pub(crate) fn meter_of(record: LineId, up: bool) -> LineId {
     LineId(record.0.wrapping_add(if up { 2 } else { 1 }))
 }
 
@@ -130,7 +130,7 @@ pub fn head(line: &CacheLine) -> &Head {
 
 /// A line as a head, to change.
 #[inline(always)]
-pub fn head_mut(line: &mut CacheLine) -> &mut Head {
+pub(crate) fn head_mut(line: &mut CacheLine) -> &mut Head {
     zerocopy::transmute_mut!(line)
 }
 
@@ -142,7 +142,7 @@ pub fn meter(line: &CacheLine) -> &Meter {
 
 /// A line as a meter, to change.
 #[inline(always)]
-pub fn meter_mut(line: &mut CacheLine) -> &mut Meter {
+pub(crate) fn meter_mut(line: &mut CacheLine) -> &mut Meter {
     zerocopy::transmute_mut!(line)
 }
 

@@ -270,12 +270,12 @@ impl Sessions {
     }
 
     /// Requests dropped before a server saw them.
-    pub fn queue_drops(&self, reason: QueueDrop) -> u64 {
+    pub(crate) fn queue_drops(&self, reason: QueueDrop) -> u64 {
         self.queue.dropped(reason)
     }
 
     /// Counters of RADIUS; none: it is not configured.
-    pub fn aaa_counts(&self) -> Option<AaaCounts> {
+    pub(crate) fn aaa_counts(&self) -> Option<AaaCounts> {
         self.aaa.as_ref().map(Aaa::counts)
     }
 

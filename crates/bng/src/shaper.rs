@@ -71,7 +71,7 @@ impl Shaper {
     }
 
     /// Goes by other profiles and outer VLANs' rates from now on; leaves have theirs when they are installed again.
-    pub fn go_by(&mut self, subscribers: &Subscribers, now: u64) {
+    pub(crate) fn go_by(&mut self, subscribers: &Subscribers, now: u64) {
         self.set_profiles(subscribers.profiles());
         for (group, first) in subscribers.groups().iter().zip(&self.nodes) {
             let plan = &group.plan;
@@ -119,7 +119,7 @@ impl Shaper {
 
     /// Asks for the place that says which leaf a subscriber has.
     #[inline(always)]
-    pub fn prefetch_place(&self, handle: u32) {
+    pub(crate) fn prefetch_place(&self, handle: u32) {
         prefetch_index(&self.leaves, handle as usize);
     }
 

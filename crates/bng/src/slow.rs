@@ -26,7 +26,7 @@ use crate::{drops, punts};
 pub use limits::LineCount;
 use limits::PuntLimits;
 use own::Own;
-pub use own::Towards;
+pub use own::Reinject;
 
 /// What a worker reports to control.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl SlowPath {
     }
 
     /// Fills an empty burst with packets that wait here and go the same way; none: there are none.
-    pub fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Towards> {
+    pub fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Reinject> {
         self.own.next(burst, state, env)
     }
 
@@ -154,7 +154,7 @@ impl SlowPath {
         match punt {
             punts::HYBRID_ACCESS => {
                 env.stats.terminated(punt);
-                return self.own.put(Towards::Upstream, frame, env);
+                return self.own.put(Reinject::Upstream, frame, env);
             }
             punts::HAIRPIN => {
                 env.stats.terminated(punt);

@@ -187,7 +187,7 @@ impl Directory {
 
     /// As [`is_near4`](Self::is_near4), by the upper half of an IPv6 address.
     #[inline(always)]
-    pub fn is_near6(&self, upper: u64) -> bool {
+    pub(crate) fn is_near6(&self, upper: u64) -> bool {
         has(&self.near6, near_bit6(upper))
     }
 
@@ -197,7 +197,7 @@ impl Directory {
     }
 
     /// As [`owner4`](Self::owner4), by the upper half of an IPv6 address.
-    pub fn owner6(&self, instance: InstanceId, upper: u64) -> Option<Owner> {
+    pub(crate) fn owner6(&self, instance: InstanceId, upper: u64) -> Option<Owner> {
         self.steer.owner(SteerKey::V6(instance, upper))
     }
 
@@ -209,7 +209,7 @@ impl Directory {
 
     /// As [`is_own4`](Self::is_own4).
     #[inline(always)]
-    pub fn is_own6(&self, instance: InstanceId, address: u128) -> bool {
+    pub(crate) fn is_own6(&self, instance: InstanceId, address: u128) -> bool {
         has(&self.own.hashes, hash6(address)) && self.own.v6.contains(&(instance, address))
     }
 

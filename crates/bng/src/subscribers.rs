@@ -342,7 +342,7 @@ impl Subscribers {
 
     /// Requests the index of N:1 lines for a key.
     #[inline(always)]
-    pub fn prefetch_shared(&self, key: u128) -> Hash {
+    pub(crate) fn prefetch_shared(&self, key: u128) -> Hash {
         self.shared.prefetch(key)
     }
 
@@ -364,7 +364,7 @@ impl Subscribers {
 
     /// The place of an IPv6 address, by its upper half.
     #[inline(always)]
-    pub fn place6(&self, instance: InstanceId, upper: u64) -> u32 {
+    pub(crate) fn place6(&self, instance: InstanceId, upper: u64) -> u32 {
         let Some(addresses) = self.addresses.get(usize::from(instance)) else { return NOWHERE };
         let at = addresses.rows.partition_point(|row| row.first <= upper);
         match at.checked_sub(1).and_then(|at| addresses.rows.get(at)) {
@@ -401,7 +401,7 @@ impl Subscribers {
     }
 
     /// The record of a line, for what is not in a hurry.
-    pub fn of_line(&self, line: Line, mac: [u8; 6]) -> Option<LineId> {
+    pub(crate) fn of_line(&self, line: Line, mac: [u8; 6]) -> Option<LineId> {
         let entry = self.vlans(line.port).get(usize::from(line.s_vlan))?;
         if entry.group == NO_GROUP {
             return None;
@@ -411,7 +411,7 @@ impl Subscribers {
 
     /// Requests a record's head and the meter of a direction.
     #[inline(always)]
-    pub fn prefetch_record(&self, record: LineId, up: bool) {
+    pub(crate) fn prefetch_record(&self, record: LineId, up: bool) {
         self.records.prefetch(record, 0);
         self.records.prefetch(record, if up { 2 } else { 1 });
     }
@@ -424,7 +424,7 @@ impl Subscribers {
 
     /// The same, to change.
     #[inline(always)]
-    pub fn head_mut(&mut self, record: LineId) -> Option<&mut Head> {
+    pub(crate) fn head_mut(&mut self, record: LineId) -> Option<&mut Head> {
         self.records.get_mut(record, 1)?.first_mut().map(head_mut)
     }
 
@@ -436,7 +436,7 @@ impl Subscribers {
 
     /// The same, to change.
     #[inline(always)]
-    pub fn meter_mut(&mut self, record: LineId, up: bool) -> Option<&mut Meter> {
+    pub(crate) fn meter_mut(&mut self, record: LineId, up: bool) -> Option<&mut Meter> {
         self.records.get_mut(meter_of(record, up), 1)?.first_mut().map(meter_mut)
     }
 
@@ -461,7 +461,7 @@ impl Subscribers {
 
 /// The upper half of the last address of a prefix of `len` bits, at most 64.
 #[inline(always)]
-pub fn last_of(first: u64, len: u8) -> u64 {
+pub(crate) fn last_of(first: u64, len: u8) -> u64 {
     first | u64::MAX.checked_shr(len.into()).unwrap_or(0)
 }
 

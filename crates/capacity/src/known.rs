@@ -64,17 +64,7 @@ pub enum End {
     High,
 }
 
-impl End {
-    /// The other end.
-    #[must_use]
-    pub fn opposite(self) -> Self {
-        match self {
-            Self::Low => Self::High,
-            Self::Value => Self::Value,
-            Self::High => Self::Low,
-        }
-    }
-}
+impl End {}
 
 impl<T: Quantity> Known<T> {
     /// A value without a range.

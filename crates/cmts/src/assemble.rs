@@ -24,14 +24,7 @@ use crate::standby::{Foreign, HaState, Reach};
 use crate::upstream;
 
 /// A worker's gateway before it has ports.
-pub struct WorkerInit {
-    /// The gateway.
-    pub gateway: CableGateway,
-    /// Its stages.
-    pub layout: engine::Layout,
-    /// Its ends of the rings between workers, when there are several.
-    pub hand_off: Option<HandOff>,
-}
+pub type WorkerInit = engine::WorkerInit<CableGateway>;
 
 /// Why a configuration makes no gateway.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +69,7 @@ pub fn succeed(config: &Config, caps: &[Caps], ha_state: HaState) -> Result<(Con
     let (mut control, mut seats) = assemble_for(config, caps, layout)?;
     control.go_on(free, next_dsid, &neighbours);
     for (seat, export) in seats.iter_mut().zip(exports) {
-        seat.gateway.succeed(export);
+        seat.plane.succeed(export);
     }
     Ok((control, seats))
 }
@@ -127,12 +120,12 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
             clusters: modems.max(64),
             limits,
         };
-        let (gateway, stages) = CableGateway::new(parts).map_err(|_| AssembleError::Memory { modems })?;
-        seats.push(WorkerInit { gateway, layout: stages, hand_off: None });
+        let (plane, stages) = CableGateway::new(parts).map_err(|_| AssembleError::Memory { modems })?;
+        seats.push(WorkerInit { plane, layout: stages, hand_off: None });
     }
     for modem in &layout.modems {
         for (worker, spec) in shares(config, &modem.spec) {
-            seats[usize::from(worker)].gateway.adopt(*spec);
+            seats[usize::from(worker)].plane.adopt(*spec);
         }
     }
     if config.workers.count > 1 {

@@ -288,7 +288,7 @@ impl Control {
     }
 
     /// Whether a standby may take over, which has the configuration of this process's start.
-    pub fn has_standby(&self) -> bool {
+    pub(crate) fn has_standby(&self) -> bool {
         self.config.standby.is_some()
     }
 

@@ -108,7 +108,7 @@ impl Depi {
     }
 
     /// Numbers a channel's packets from there on.
-    pub fn set_sequence(&mut self, channel: usize, next: u16) {
+    pub(crate) fn set_sequence(&mut self, channel: usize, next: u16) {
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.sequence = next;
         }
@@ -196,7 +196,7 @@ impl Depi {
     }
 
     /// Gives everything up: the worker ends.
-    pub fn close_all(&mut self, env: &mut Env) {
+    pub(crate) fn close_all(&mut self, env: &mut Env) {
         self.expire(true, env);
         let mut frame = Frame::none();
         while self.pop(&mut frame).is_some() {

@@ -5,8 +5,6 @@ mod downstream;
 mod succession;
 mod upstream;
 
-use std::os::fd::BorrowedFd;
-
 use crypto::Outcome;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Layout, Pipeline, PortId, Steer, SteerKey, TraceFilter};
@@ -118,11 +116,6 @@ pub struct CableGateway {
 }
 
 impl CableGateway {
-    /// Wakes its worker.
-    pub fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
     /// A worker's gateway, and the layout of its stages.
     ///
     /// # Errors
@@ -329,7 +322,6 @@ impl Gateway for CableGateway {
     fn fall_asleep(&mut self) -> bool {
         // What this turn's packets told control: the next turn may be far.
         self.call_control(0);
-        self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
         self.state.rules.park();
@@ -337,15 +329,7 @@ impl Gateway for CableGateway {
         self.inbox.is_empty() && self.held() == 0
     }
 
-    fn wake_up(&mut self, called: bool) {
-        if called {
-            self.waker.drain();
-        } else {
-            self.waker.awake();
-        }
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.waker.fd())
+    fn waker(&self) -> Option<&Waker> {
+        Some(&self.waker)
     }
 }

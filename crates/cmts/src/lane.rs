@@ -85,7 +85,7 @@ impl Lane {
 
     /// Those packets are DEPI packets of ours, forwarded in that routing domain.
     #[inline]
-    pub fn are_ours(&mut self, packets: Range<usize>, instance: InstanceId) {
+    pub(crate) fn are_ours(&mut self, packets: Range<usize>, instance: InstanceId) {
         self.instance[packets.clone()].fill(instance);
         self.ours[packets.clone()].fill(true);
         self.modem[packets.clone()].fill(NONE);
@@ -181,22 +181,14 @@ impl Kind for Cmts {
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;
-        let ip = lane.ip(i);
-        let mut words = Vec::new();
-        if ip.version != 0 {
-            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
-            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
-        }
-        if lane.modem[i] != NONE {
-            words.push(format!("modem {}", lane.modem[i]));
-        }
-        if lane.flow[i] != NONE {
-            words.push(format!("service flow {}", lane.flow[i]));
-        }
-        if lane.hop[i] != NONE {
-            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
-        }
-        words.join(", ")
+        dataplane::lane::describe(burst, i, |words| {
+            if lane.modem[i] != NONE {
+                words.push(format!("modem {}", lane.modem[i]));
+            }
+            if lane.flow[i] != NONE {
+                words.push(format!("service flow {}", lane.flow[i]));
+            }
+        })
     }
 
     fn forget(lane: &mut Lane, i: usize) {

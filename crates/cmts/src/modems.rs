@@ -229,13 +229,13 @@ impl Modems {
 
     /// Asks for the place of an IPv4 address.
     #[inline(always)]
-    pub fn prefetch4(&self, address: u32) -> Hash {
+    pub(crate) fn prefetch4(&self, address: u32) -> Hash {
         self.by_v4.prefetch(address)
     }
 
     /// Asks for the place of an IPv6 address.
     #[inline(always)]
-    pub fn prefetch6(&self, address: u128) -> Hash {
+    pub(crate) fn prefetch6(&self, address: u128) -> Hash {
         self.by_v6.prefetch(address)
     }
 
@@ -253,19 +253,19 @@ impl Modems {
 
     /// Asks for the line of a host.
     #[inline(always)]
-    pub fn prefetch_host(&self, host: u32) {
+    pub(crate) fn prefetch_host(&self, host: u32) {
         prefetch_index(&self.hosts, host as usize);
     }
 
     /// Asks for the lines of a modem.
     #[inline(always)]
-    pub fn prefetch_modem(&self, modem: u32) {
+    pub(crate) fn prefetch_modem(&self, modem: u32) {
         prefetch_index(&self.modems, modem as usize);
     }
 
     /// Asks for the line of a modem's security association.
     #[inline(always)]
-    pub fn prefetch_security(&self, modem: u32) {
+    pub(crate) fn prefetch_security(&self, modem: u32) {
         prefetch_index(&self.securities, modem as usize);
     }
 
@@ -283,7 +283,7 @@ impl Modems {
 
     /// A modem, to count.
     #[inline(always)]
-    pub fn modem_mut(&mut self, modem: u32) -> Option<&mut Modem> {
+    pub(crate) fn modem_mut(&mut self, modem: u32) -> Option<&mut Modem> {
         self.modems.get_mut(modem as usize).filter(|modem| modem.in_use)
     }
 
@@ -430,7 +430,7 @@ impl Modems {
     }
 
     /// Sends by another key from now on; the receiver finds it by its number. False when there is none of that number.
-    pub fn set_active(&mut self, modem: u32, sequence: u8) -> bool {
+    pub(crate) fn set_active(&mut self, modem: u32, sequence: u8) -> bool {
         let security = self.securities.get_mut(modem as usize).filter(|security| security.in_use);
         let Some(security) = security.filter(|s| s.sequences[usize::from(sequence & 1)] == sequence & 0x0f) else {
             return false;

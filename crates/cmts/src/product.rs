@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble, succeed};
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::standby::{HaState, WorkerExport};
 use anyhow::Context;
 use engine::Time;
@@ -40,7 +40,7 @@ pub use protocol::CableReply;
 use active::Teller;
 use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Ended, Gateway, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits};
+use gateway::shell::{self, Ended, Gateway, Opened, Process, Reach, StartError, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -74,7 +74,7 @@ impl Gateway for CmtsGateway {
     type Config = Config;
     type Product = Observer;
 
-    fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
+    fn check(config: &Config) -> Result<(), ConfigError> {
         config.check()
     }
 
@@ -82,15 +82,8 @@ impl Gateway for CmtsGateway {
         product.control().has_standby()
     }
 
-    fn apply(
-        config: &Config,
-        keys: &[&str],
-        product: &Observer,
-        check: bool,
-    ) -> Result<(), crate::config::ConfigError> {
-        apply_to(&mut *product.control(), config, keys, check)?;
-        product.shell().call_control();
-        Ok(())
+    fn apply(config: &Config, keys: &[&str], product: &Observer, check: bool) -> Result<(), ConfigError> {
+        apply_to(&mut *product.control(), config, keys, check)
     }
 
     fn reach(config: &Config) -> Reach {
@@ -124,18 +117,12 @@ impl Gateway for CmtsGateway {
             None => assemble(&loaded.config, opened.caps()),
             Some(ha_state) => succeed(&loaded.config, opened.caps(), ha_state),
         };
-        let (control, seats) = made.map_err(|error| match error {
+        let (control, workers) = made.map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
-        let seat = |seat: crate::assemble::WorkerInit| WorkerInit {
-            waker: seat.gateway.waker().clone(),
-            plane: seat.gateway,
-            layout: seat.layout,
-            hand_off: seat.hand_off,
-        };
         let all = WorkerInits {
-            workers: seats.into_iter().map(seat).collect(),
+            workers,
             time: Time::real(),
             waker: ControlWaker::new(control.waker().clone()),
             sockets: Vec::new(),

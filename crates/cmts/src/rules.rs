@@ -239,7 +239,7 @@ pub struct Rules {
 impl Rules {
     /// Whether a rule of a modem's filter groups may match the packet with these headers; of most packets none may.
     #[inline(always)]
-    pub fn may_filter(&self, groups: [u8; 4], ip: &L3L4) -> bool {
+    pub(crate) fn may_filter(&self, groups: [u8; 4], ip: &L3L4) -> bool {
         // As one word: modems have few groups, and behind the last is nothing to look at.
         let mut left = u32::from_le_bytes(groups);
         while left != 0 {

@@ -476,7 +476,7 @@ fn refuse(reason: Drop, bytes: usize, env: &mut Env) {
 }
 
 /// Counts a packet that was taken in.
-pub fn count_in(carries: Carries, env: &Env) {
+pub(crate) fn count_in(carries: Carries, env: &Env) {
     env.stats.terminated(match carries {
         Carries::Bursts => punts::UEPI,
         Carries::Requests => punts::BANDWIDTH_REQUEST,

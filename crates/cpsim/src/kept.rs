@@ -40,7 +40,7 @@ impl Kept {
     ///
     /// # Errors
     /// No socket can be there.
-    pub fn open_door(&self) -> Result<Server, ServerError> {
+    pub(crate) fn open_door(&self) -> Result<Server, ServerError> {
         let folder = self.ledger.path().parent().unwrap_or(Path::new("."));
         Server::start(&folder.join(SOCKET), Arc::new(Door((self.ledger.clone(), self.writer.clone()))))
     }

@@ -191,7 +191,7 @@ impl ControlPlane {
     }
 
     /// As [`tally`](Self::tally), to begin response times anew.
-    pub fn tally_mut(&mut self) -> &mut Tally {
+    pub(crate) fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
 
@@ -211,7 +211,7 @@ impl ControlPlane {
     }
 
     /// When the first session was asked for, and when the last was there or refused.
-    pub fn bring_up(&self) -> (Option<Time>, Option<Time>) {
+    pub(crate) fn bring_up(&self) -> (Option<Time>, Option<Time>) {
         (self.began, self.complete)
     }
 
@@ -222,7 +222,7 @@ impl ControlPlane {
 
     /// Charging records since last asked, and acknowledgements that wait for them: to be handed back to
     /// [`acknowledge`](Self::acknowledge) when the records are safe.
-    pub fn take_batches(&mut self) -> Vec<Batch> {
+    pub(crate) fn take_batches(&mut self) -> Vec<Batch> {
         std::mem::take(&mut self.batches)
     }
 
@@ -256,7 +256,7 @@ impl ControlPlane {
     }
 
     /// How long nothing is to be done, if no datagram comes.
-    pub fn idle_for(&self, now: Time) -> Time {
+    pub(crate) fn idle_for(&self, now: Time) -> Time {
         let due = [self.node.due_at(), first_due(&self.wakes), first_due(&self.naps)].into_iter().flatten().min();
         if self.has_work() { Time::ZERO } else { due.map_or(Time::MAX, |due| due.saturating_sub(now)) }
     }

@@ -129,7 +129,7 @@ pub const KINDS: [(&str, &str); 14] = [
 ];
 
 /// A kind in words.
-pub fn kind_text(id: &str) -> &str {
+pub(crate) fn kind_text(id: &str) -> &str {
     KINDS.iter().find(|(known, _)| *known == id).map_or(id, |(_, text)| text)
 }
 

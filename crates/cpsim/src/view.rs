@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::plane::{ControlPlane, Stage};
 use super::tally::{Asked, Counts, Times, Usage, kind_text};
 use gateway::counters::Explained;
-use gateway::tables::{Align, Style, Table, bytes, count, duration, si};
+use gateway::tables::{Style, Table, bytes, count, duration, si};
 
 /// The whole story, for people and programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -94,9 +94,7 @@ impl Summary {
             let _ = writeln!(out, "brought up in {}: {}/s", duration(seconds), si(rate));
         }
         out.push('\n');
-        let right = Align::Right;
-        let heads =
-            [("request", Align::Left), ("answered", right), ("p50 ms", right), ("p99 ms", right), ("max ms", right)];
+        let heads = ["request", ">answered", ">p50 ms", ">p99 ms", ">max ms"];
         let mut table = Table::new(&heads);
         for (name, times) in &self.response_ms {
             let cells = [times.p50, times.p99, times.max].map(|ms| format!("{ms:.2}"));
@@ -104,7 +102,7 @@ impl Summary {
         }
         out += &table.render(style);
         out.push('\n');
-        let mut table = Table::new(&[("what", Align::Left), ("times", right)]);
+        let mut table = Table::new(&["what", ">times"]);
         for (what, times) in self.events() {
             table.row([what, count(times)]);
         }
@@ -224,18 +222,17 @@ impl Live {
             ));
             return;
         }
-        let right = Align::Right;
         let mut table = Table::new(&[
-            ("sessions up", right),
-            ("asleep", right),
-            ("established/s", right),
-            ("modified/s", right),
-            ("deleted/s", right),
-            ("p50 ms", right),
-            ("p99 ms", right),
-            ("max ms", right),
-            ("reported ↑", right),
-            ("reported ↓", right),
+            ">sessions up",
+            ">asleep",
+            ">established/s",
+            ">modified/s",
+            ">deleted/s",
+            ">p50 ms",
+            ">p99 ms",
+            ">max ms",
+            ">reported ↑",
+            ">reported ↓",
         ]);
         let [p50, p99, max] = [times.p50, times.p99, times.max].map(|ms| format!("{ms:.2}"));
         let asleep = count(plane.idle() as u64);

@@ -1,5 +1,6 @@
 //! What the configurations of all gateways have in common: plain data, and the error that names a key.
 
+mod acl;
 mod links;
 mod log;
 mod process;
@@ -12,6 +13,7 @@ use engine::Idle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use acl::{ListRules, Otherwise};
 pub use links::{Link, Links};
 pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
 pub use process::{ProcessSection, Seccomp};

@@ -179,7 +179,7 @@ impl LinkEncap {
 
     /// Sets the priority of all tags, 0 to 7, in a frame that begins with this encapsulation. False: it has none.
     #[inline]
-    pub fn set_pcp(&self, frame: &mut [u8], pcp: u8) -> bool {
+    pub(crate) fn set_pcp(&self, frame: &mut [u8], pcp: u8) -> bool {
         let at = usize::from(self.shape.tci_at);
         let Some(outermost) = frame.get_mut(at).filter(|_| self.shape.tci_at != ABSENT) else { return false };
         *outermost = *outermost & 0x1f | pcp << 5;

@@ -107,7 +107,7 @@ impl PortView {
     }
 
     /// The tags of an answer to a frame that the port took.
-    pub fn tags_towards(&self, frame: &[u8]) -> Tags {
+    pub(crate) fn tags_towards(&self, frame: &[u8]) -> Tags {
         let Ok(outer) = Outer::parse(frame) else { return self.tags };
         let own = same_vlans(self.tags, &outer);
         self.also.iter().copied().find(|tags| !own && same_vlans(*tags, &outer)).unwrap_or(self.tags)

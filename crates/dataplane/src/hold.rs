@@ -190,6 +190,21 @@ impl Hold {
         self.find(key).map(|queue| self.held(self.queues[queue as usize].first))
     }
 
+    /// The first bytes of a key's oldest packet, 256 at most; none: the key has no packet.
+    pub fn front_bytes(&self, key: u32) -> &[u8] {
+        let first = self.find(key).map(|queue| self.packets[self.queues[queue as usize].first as usize]);
+        let block = first.and_then(|packet| Some((self.data.get(packet.block as usize)?, packet.len as usize)));
+        block.map_or(&[], |(block, len)| &block[..len.min(BLOCK)])
+    }
+
+    /// All keys that have packets, by when the oldest packet of each came.
+    pub fn keys(&self) -> impl Iterator<Item = u32> {
+        let newer = |id: u32| (id != NONE).then_some(id);
+        let ids = std::iter::successors(newer(self.oldest), move |id| newer(self.packets[*id as usize].newer));
+        let queues = ids.map(|id| (id, &self.queues[self.packets[id as usize].queue as usize]));
+        queues.filter(|(id, queue)| queue.first == *id).map(|(_, queue)| queue.key)
+    }
+
     /// Takes the oldest packet of a key and copies it to the front of `out`. `None` if the key has none, or if `out`
     /// is too short: then the packet stays, and [`Hold::front`] tells its length.
     pub fn pop(&mut self, key: u32, out: &mut [u8]) -> Option<Held> {

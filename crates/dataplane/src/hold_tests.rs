@@ -149,3 +149,18 @@ fn packets_are_shown_oldest_first_and_stay() {
     assert_eq!(shown, [(7, 1, 10, b"one".to_vec()), (9, 2, 11, vec![2; 700]), (7, 3, 12, vec![])]);
     assert_eq!(hold.packets(), 3);
 }
+
+#[test]
+fn each_key_is_shown_once_with_its_oldest_packet() {
+    let mut hold = Hold::new(4096, 8, 4);
+    hold.push(9, 2, &[2; 700], 11).unwrap();
+    hold.push(7, 1, b"one", 12).unwrap();
+    hold.push(9, 3, b"two", 13).unwrap();
+    assert_eq!(hold.keys().collect::<Vec<_>>(), [9, 7]);
+    assert_eq!(
+        (hold.front_bytes(9), hold.front_bytes(7), hold.front_bytes(5)),
+        (&[2; BLOCK][..], &b"one"[..], &[][..])
+    );
+    hold.drop_key(7);
+    assert_eq!(hold.keys().collect::<Vec<_>>(), [9]);
+}

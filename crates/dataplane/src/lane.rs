@@ -1,5 +1,11 @@
 //! What the lanes of all gateways have in common.
 
+use engine::{Burst, Kind};
+
+use crate::forward::NONE;
+use crate::parse::HasIp as _;
+use crate::route::HasHop;
+
 /// Implements [`HasIp`](crate::parse::HasIp) and [`HasHop`](crate::route::HasHop) for a lane by its fields `ip`, `hop`
 /// and `instance`: arrays with a place for each packet. What it overrides of [`HasHop`](crate::route::HasHop) follows.
 ///
@@ -94,6 +100,23 @@ macro_rules! lane {
             $($own)*
         }
     };
+}
+
+/// A packet in words, for a trace: its headers, what its gateway adds to `words`, and where it goes.
+pub fn describe<K: Kind>(burst: &Burst<K>, i: usize, own: impl FnOnce(&mut Vec<String>)) -> String
+where
+    K::Lane: HasHop,
+{
+    let (ip, hop, mut words) = (burst.lane.ip(i), burst.lane.hop(i), Vec::new());
+    if ip.version != 0 {
+        let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
+        words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
+    }
+    own(&mut words);
+    if hop != NONE {
+        words.push(format!("hop {hop} by port {}", burst.out(i)));
+    }
+    words.join(", ")
 }
 
 #[doc(hidden)]

@@ -24,7 +24,7 @@
 //! - **ICMP errors** are translated both ways with the packet they quote, and neither refresh nor end a mapping (RFC 5508
 //!   REQ-3 to REQ-5). Queries are echoes only.
 //! - **Hairpinning** (REQ-9; RFC 7857, 12): to another subscriber's public end on the same worker a packet is
-//!   translated on both sides and punted as [`hairpin`](crate::punts::HAIRPIN), to go on downlink ([`Turned`]). To a
+//!   translated on both sides and punted as [`hairpin`](crate::punts::HAIRPIN), to go on downlink ([`HairpinQueue`]). To a
 //!   public address of another worker it is sent on: the router behind sends it back, and steering brings it there.
 //! - **Fragments** (REQ-14): outwards every fragment is translated, as the address is the subscriber's whatever the port.
 //!   Inwards the later ones follow the first for ten seconds; one before its first is dropped, unless reassembly stands
@@ -39,6 +39,7 @@ mod blocks;
 mod config;
 mod expire;
 mod fragments;
+mod hairpin;
 mod hand_over;
 mod icmp;
 mod kind;
@@ -49,16 +50,15 @@ mod rewrite;
 mod stage;
 mod tables;
 mod translate;
-mod turned;
 mod undo;
 
 pub use blocks::{BlockEvent, Ended};
 pub use config::{Config, Misconfigured, Pool, Timeouts};
+pub use hairpin::HairpinQueue;
 pub use hand_over::Unfit;
 pub use reload::{Addresses, Change, Refused};
 pub use stage::{TranslateIn, TranslateOut, Translates};
 pub use tables::{Nat, Unavailable};
-pub use turned::Turned;
 pub use undo::Side;
 
 #[cfg(test)]

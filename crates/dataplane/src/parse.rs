@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use engine::{Drop, Punt};
+use engine::{At, Burst, Drop, Kind, Punt};
 use frame::BURST;
 use wire::ethernet::{TAG_LEN, Tag, Tags};
 use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
@@ -99,6 +99,38 @@ pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
         ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
         ethertype::ARP => Ok(Network::Arp),
         _ => Err(drops::ETHER_TYPE),
+    }
+}
+
+/// What a frame holds that is no IP packet for us.
+pub enum NotIp {
+    /// ARP, with the offset of the network layer: for the slow path.
+    Arp(u16),
+    /// It is dropped for that reason.
+    Dropped(Drop),
+}
+
+impl NotIp {
+    /// Takes packet `i` out of the pipeline.
+    pub fn leave<K: Kind>(self, burst: &mut Burst<K>, i: usize, at: At<'_>) {
+        match self {
+            Self::Arp(l3) => {
+                burst.frame_mut(i).meta.l3 = l3;
+                burst.punt(i, punts::ARP);
+            }
+            Self::Dropped(reason) => burst.drop(i, reason, at),
+        }
+    }
+}
+
+/// The IP packet in a frame, by what the [link header](link) says: its offset and its headers.
+#[inline]
+pub fn ip(frame: &[u8], link: Result<(u16, u16), Drop>) -> Result<(u16, L3L4), NotIp> {
+    let (kind, l3) = link.map_err(NotIp::Dropped)?;
+    match network(kind, frame.get(usize::from(l3)..).unwrap_or_default()) {
+        Ok(Network::Ip(ip)) => Ok((l3, ip)),
+        Ok(Network::Arp) => Err(NotIp::Arp(l3)),
+        Err(reason) => Err(NotIp::Dropped(reason)),
     }
 }
 

@@ -57,11 +57,11 @@ const RECENT: usize = 64;
 struct Recent {
     /// The tables the hops are of.
     version: u64,
-    entries: [Entry; RECENT],
+    entries: [CachedRoute; RECENT],
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct CachedRoute {
     to: u32,
     instance: InstanceId,
     hop: u32,
@@ -69,7 +69,7 @@ struct Entry {
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { version: 0, entries: [Entry { to: 0, instance: 0, hop: NONE }; RECENT] }
+        Self { version: 0, entries: [CachedRoute { to: 0, instance: 0, hop: NONE }; RECENT] }
     }
 }
 
@@ -97,7 +97,7 @@ impl Recent {
 
     #[inline(always)]
     fn put(&mut self, to: u32, instance: InstanceId, hop: u32) {
-        self.entries[Self::place(to, instance)] = Entry { to, instance, hop };
+        self.entries[Self::place(to, instance)] = CachedRoute { to, instance, hop };
     }
 }
 

@@ -77,7 +77,7 @@ impl Fleet {
     }
 
     /// vCPUs of a gateway.
-    pub fn gateway_vcpus(&self) -> u32 {
+    pub(crate) fn gateway_vcpus(&self) -> u32 {
         if self.unit.share_interfaces { self.units * self.unit.vcpus } else { self.unit.vcpus }
     }
 
@@ -129,12 +129,12 @@ impl Fleet {
     }
 
     /// vCPUs of a gateway's workers: its first.
-    pub fn worker_cpus(&self, gateway: u32) -> Vec<u32> {
+    pub(crate) fn worker_cpus(&self, gateway: u32) -> Vec<u32> {
         self.cpus(gateway).take(self.workers() as usize).collect()
     }
 
     /// vCPUs of its interrupts: the rest, or the same where there is no rest.
-    pub fn interrupt_cpus(&self, gateway: u32) -> Vec<u32> {
+    pub(crate) fn interrupt_cpus(&self, gateway: u32) -> Vec<u32> {
         let rest: Vec<u32> = self.cpus(gateway).skip(self.workers() as usize).collect();
         if rest.is_empty() { self.worker_cpus(gateway) } else { rest }
     }

@@ -297,7 +297,7 @@ impl<K: Kind> Burst<K> {
 
     /// The port by which all leave, if nothing was dropped or taken off and all leave by the same.
     #[inline]
-    pub fn common_out(&self) -> Option<u8> {
+    pub(crate) fn common_out(&self) -> Option<u8> {
         let out = *self.out.first()?;
         let same = self.live.0 == first(self.len) && self.out[..self.len].iter().fold(0, |all, n| all | n ^ out) == 0;
         same.then_some(out)
@@ -305,7 +305,7 @@ impl<K: Kind> Burst<K> {
 
     /// Moves all frames to a batch, if it has room for them, and is empty then.
     #[inline]
-    pub fn unload(&mut self, batch: &mut Batch) -> bool {
+    pub(crate) fn unload(&mut self, batch: &mut Batch) -> bool {
         let moved = batch.append(&mut self.frames[..self.len]);
         if moved {
             self.is_done();

@@ -1,15 +1,27 @@
 //! What a gateway is to the worker that runs it.
 
-use std::os::fd::BorrowedFd;
+use table::waker::Waker;
 
 use crate::burst::Burst;
 use crate::clock::Clock;
+use crate::hand_off::HandOff;
 use crate::pipeline::{Env, Kind};
+use crate::stats::Layout;
 use crate::steer::SteerKey;
 use crate::trace::TraceFilter;
 
 /// A port's number among its worker's.
 pub type PortId = u8;
+
+/// What becomes a worker once it has its ports.
+pub struct WorkerInit<G> {
+    /// What it runs.
+    pub plane: G,
+    /// Stages of the gateway's pipelines, as entered when these were made.
+    pub layout: Layout,
+    /// Its ends of the rings between workers, when there are several.
+    pub hand_off: Option<HandOff>,
+}
 
 /// What a worker runs: pipelines over a state, fed by ports, commands and timers.
 pub trait Gateway: Send {
@@ -26,6 +38,12 @@ pub trait Gateway: Send {
 
     /// Fills an empty burst from whatever holds packets and runs it on. False: nothing (more) is due.
     fn release<C: Clock>(&mut self, _burst: &mut Burst<Self::Kind>, _env: &mut Env) -> bool {
+        false
+    }
+
+    /// Whether packets are to be [released](Self::release) before any other is received: those that come now are of the same
+    /// flows and must not overtake them. There is an end to them even if nothing else happens.
+    fn releases_first(&self) -> bool {
         false
     }
 
@@ -63,16 +81,13 @@ pub trait Gateway: Send {
         None
     }
 
-    /// The worker is about to sleep: last look. False: there is work after all.
+    /// The worker is about to sleep, as its [waker](Self::waker) shows by now: last look. False: there is work after all.
     fn fall_asleep(&mut self) -> bool {
         true
     }
 
-    /// It is awake again; `called`: what it sleeps on was readable, or it did not sleep after all.
-    fn wake_up(&mut self, _called: bool) {}
-
-    /// Something that becomes readable when a command waits, to sleep on.
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+    /// Ends the worker's sleep when a command waits.
+    fn waker(&self) -> Option<&Waker> {
         None
     }
 }

@@ -61,7 +61,7 @@ mod worker;
 
 pub use burst::{AGAIN, Burst, Live};
 pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
-pub use gateway::{Gateway, PortId};
+pub use gateway::{Gateway, PortId, WorkerInit};
 pub use hand_off::HandOff;
 pub use idle::Idle;
 #[doc(hidden)]

@@ -85,6 +85,17 @@ impl Env {
         }
     }
 
+    /// [Sends](Self::send) a frame of those bytes, counted as dropped where there is no packet buffer for it.
+    pub fn send_copy(&mut self, port: u8, bytes: &[u8]) {
+        match self.pool.make(bytes) {
+            Some(frame) => self.send(port, frame),
+            None => {
+                self.stats.drop_outside(drops::NO_FRAME, bytes.len());
+                self.stats.add(Io::Originated, 1);
+            }
+        }
+    }
+
     /// Gives a frame of our own, counted as originated, to the worker that owns it, at the end of this turn, as if it had
     /// come in by that port. Where no other worker owns it, it is dropped by name.
     pub fn pass_on(&mut self, port: u8, frame: frame::Frame) {

@@ -92,11 +92,6 @@ impl Steer {
             v4: v4.max_by_key(|r| r.1 - r.0).unwrap_or(none.v4),
         }
     }
-
-    /// The IPv4 ranges as (first, last, owner), all network instances, for a program in the kernel.
-    pub fn v4_ranges(&self) -> impl Iterator<Item = (u32, u32, Owner)> + '_ {
-        self.v4.iter().map(|r| (r.1, r.2, r.3))
-    }
 }
 
 /// The widest range of identifiers and the widest of IPv4 addresses that a worker owns: nearly all of its packets' subscribers.

@@ -64,6 +64,8 @@ pub struct Worker<G: Gateway> {
 
 const TICK_NS: u64 = 1_000_000;
 const OUTBOX: usize = 512;
+/// Bursts of packets released in a turn at most, of those that others may overtake.
+const RELEASES: usize = 8;
 /// Packets accepted by a port that are not kept waiting for more.
 const KICK_AT: usize = 64;
 /// Bytes of a cache line.
@@ -160,7 +162,7 @@ impl<G: Gateway> Worker<G> {
     }
 
     /// [`Worker::run`], charging stages by clock `C`.
-    pub fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
+    pub(crate) fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
         self.resume();
         while !stop.load(Ordering::Relaxed) {
             if !self.turn_clocked::<C>() {
@@ -261,8 +263,11 @@ impl<G: Gateway> Worker<G> {
         }
         let begin = Tsc::cycles();
         let mut released = 0;
-        // Bounded: sources must not starve the ports.
-        for _ in 0..8 {
+        // Bounded, for sources must not starve the ports, unless packets from ports would overtake what waits.
+        for turn in 0.. {
+            if turn >= RELEASES && !self.gateway.releases_first() {
+                break;
+            }
             let (gateway, burst, env) = (&mut self.gateway, &mut self.burst, &mut self.env);
             let outcome = catch_unwind(AssertUnwindSafe(|| gateway.release::<C>(burst, env)));
             released += self.burst.len();

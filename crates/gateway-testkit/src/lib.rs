@@ -10,12 +10,12 @@
 
 use dataplane::config::parse_mac;
 use frame::Caps;
-use gateway::routed::{Control, Init, Plane, Routed, RoutedGateway, assemble};
+use gateway::routed::{Control, Plane, Routed, RoutedGateway, assemble};
 use gateway::shell::{Gateway, Sections};
 use serde::Deserialize;
 use serde_json::Value;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
 
 /// A gateway, its control, and a clock.
 pub struct Device<R: Routed> {
@@ -47,11 +47,9 @@ impl<R: Routed> Device<R> {
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (control, workers) = assemble::<R>(&config, &caps).map_err(|error| error.to_string())?;
-        let crew = |init: Init<R>| Crew { gateway: init.plane, layout: init.layout, hand_off: init.hand_off };
-        let crews: Vec<_> = workers.into_iter().map(crew).collect();
         let (slots, slot_bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
         let clock = Clock::at(0);
-        let rig = Rig::among(crews, &ports, Memories { slots, slot_bytes }, &clock);
+        let rig = Rig::among(workers, &ports, Memories { slots, slot_bytes }, &clock);
         let mut device = Self { rig, control, config, clock, before: Counters::default() };
         device.settle();
         // What it announces at the start is put aside.

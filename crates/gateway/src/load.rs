@@ -118,7 +118,7 @@ impl Text {
     ///
     /// # Errors
     /// As [`Text::parse`].
-    pub fn parse_noting<T: DeserializeOwned>(&self, hints: Hints) -> Result<(T, Vec<Warning>), LoadError> {
+    pub(crate) fn parse_noting<T: DeserializeOwned>(&self, hints: Hints) -> Result<(T, Vec<Warning>), LoadError> {
         let tree = DeTable::parse(&self.text).map_err(|error| self.syntax(&error))?;
         let (value, renamed) =
             Reader::read(&tree, hints.renamed).map_err(|mistake| self.worded(&mistake, &tree, hints))?;
@@ -188,7 +188,7 @@ impl Text {
     ///
     /// # Errors
     /// [`LoadError`], pointing at the key.
-    pub fn check_machine<'a>(
+    pub(crate) fn check_machine<'a>(
         &self,
         uris: impl Iterator<Item = &'a str>,
         workers: &dataplane::config::Workers,
@@ -225,7 +225,7 @@ impl Text {
     /// A warning for each port that names its mode by a former word.
     ///
     /// `uris`: the ports' URIs, in order.
-    pub fn former_modes<'a>(&self, uris: impl Iterator<Item = &'a str>) -> Vec<Warning> {
+    pub(crate) fn former_modes<'a>(&self, uris: impl Iterator<Item = &'a str>) -> Vec<Warning> {
         let former = |(n, uri): (usize, &str)| {
             let uri: port::Uri = uri.parse().ok().filter(|uri: &port::Uri| uri.kind() == "packet")?;
             let (old, new) = match uri.get("mode")? {

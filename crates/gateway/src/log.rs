@@ -182,7 +182,7 @@ pub fn flush() {
 
 /// Reports what was suppressed of kinds that have calmed down. Whether more is suppressed: then this is called again in
 /// about a second.
-pub fn calm_down() -> bool {
+pub(crate) fn calm_down() -> bool {
     LOG.get().is_some_and(|log| {
         tick(&log.shared, false);
         lock(&log.shared.limiter).is_suppressing()
@@ -198,7 +198,7 @@ fn tick(shared: &Shared, end: bool) {
 }
 
 /// Has the levels of a configuration that was read again; `--log-level` stays above them, as at start.
-pub fn set_configured(config: &LogConfig, options: &LogOptions) {
+pub(crate) fn set_configured(config: &LogConfig, options: &LogOptions) {
     let Some(log) = LOG.get() else { return };
     let mut changed = Levels::of(config);
     if let Some(text) = &options.log_level {

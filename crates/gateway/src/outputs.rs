@@ -19,7 +19,7 @@ use crate::shell::reload::ReloadView;
 use crate::show::View;
 use crate::snapshot::Snapshot;
 use crate::socket::{DrainView, TraceLine};
-use crate::tables::{Align, Style, Table};
+use crate::tables::{Style, Table};
 use crate::{schema, show};
 
 /// `weir schema`.
@@ -75,7 +75,7 @@ const SHELL: &[Output] = &[
 ];
 
 /// The JSON schema of what `T` is serialized to. Keys that it does not have are not allowed.
-pub fn schema_of<T: JsonSchema>() -> Value {
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema =
         SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value();
     close(&mut schema, false);
@@ -198,7 +198,7 @@ impl<'a> Outputs<'a> {
     }
 
     fn list(&self, style: Style) -> String {
-        let mut table = Table::new(&[("command", Align::Left), ("JSON", Align::Left)]);
+        let mut table = Table::new(&["command", "JSON"]);
         self.all().for_each(|listed| table.row([listed.name, listed.help.to_owned()]));
         table.render(style)
     }

@@ -138,7 +138,7 @@ impl Privileges {
     ///
     /// # Errors
     /// That is no helper's socket.
-    pub fn of_helper(section: &ProcessSection, helper: Option<(u32, OwnedFd)>) -> anyhow::Result<Self> {
+    pub(crate) fn of_helper(section: &ProcessSection, helper: Option<(u32, OwnedFd)>) -> anyhow::Result<Self> {
         let helper = helper.map(|(pid, socket)| Helper::adopt(pid, socket)).transpose()?;
         let (section, notify) = (section.clone(), Notify::connect());
         Ok(Self { section, helper, notify, landlock: None, looked: None, helper_gone: false })
@@ -232,7 +232,7 @@ impl Privileges {
 
     /// Whether the helper has ended: its BPF programs went with it, and no port can be opened again. Cheap enough to be
     /// asked every turn.
-    pub fn is_helper_gone(&mut self) -> bool {
+    pub(crate) fn is_helper_gone(&mut self) -> bool {
         let Some(helper) = &self.helper else { return false };
         if self.helper_gone || self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return self.helper_gone;

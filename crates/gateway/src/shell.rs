@@ -30,9 +30,10 @@ pub mod rest;
 mod run;
 pub mod sections;
 
+pub use engine::WorkerInit;
 pub use hand_over::HandOver;
 pub use observe::{Shell, wall_clock};
-pub use process::{Ended, Opened, Process, StartError, WorkerInit, WorkerInits};
+pub use process::{Ended, Opened, Process, StartError, WorkerInits};
 pub use product::{Gateway, Head, Loaded, Product, Reach};
 pub use run::run;
 pub use sections::{PortSection, Sections};

@@ -59,7 +59,7 @@ impl Stop {
     }
 
     /// Whether a signal came.
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
@@ -73,7 +73,7 @@ impl Stop {
     }
 
     /// Readable once SIGHUP came, until [`take_hangup`](Self::take_hangup).
-    pub fn hangup_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn hangup_fd(&self) -> BorrowedFd<'_> {
         self.hangup_readable.as_fd()
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 /// On which side a column's text begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -69,9 +69,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty one with those columns.
-    pub fn new(heads: &[(&str, Align)]) -> Self {
-        Self { heads: heads.iter().map(|(head, align)| ((*head).to_owned(), *align)).collect(), rows: Vec::new() }
+    /// An empty one with columns of those names: of numbers where a name begins with `>`, else of words.
+    pub fn new(heads: &[impl AsRef<str>]) -> Self {
+        let head = |head: &str| match head.strip_prefix('>') {
+            Some(name) => (name.to_owned(), Align::Right),
+            None => (head.to_owned(), Align::Left),
+        };
+        Self { heads: heads.iter().map(AsRef::as_ref).map(head).collect(), rows: Vec::new() }
     }
 
     /// Adds a row; cells that are missing are empty.
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(&[("stage", Align::Left), ("packets", Align::Right)]);
+        let mut table = Table::new(&["stage", ">packets"]);
         table.row(["uplink.décap".into(), "1".into()]);
         table.rule();
         table.row(["x".into(), "1,234,567".into()]);
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_words_wrapped_and_columns_go_on_below() {
-        let mut table = Table::new(&[("machine", Align::Left), ("carries", Align::Right), ("why", Align::Left)]);
+        let mut table = Table::new(&["machine", ">carries", "why"]);
         table.row(["c5n.large".into(), "2.037 Gbit/s".into(), "interfaces bind before anything else does".into()]);
         let at = |width| table.render(Style { width: Some(width), ..Style::default() });
         assert_eq!(at(80), table.render(Style::default()), "there is room for all of it");

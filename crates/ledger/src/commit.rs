@@ -109,7 +109,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// The one that says whether the writer has closed.
-    pub fn clean(clean: bool) -> Self {
+    pub(crate) fn clean(clean: bool) -> Self {
         Self { clean: Some(clean), ..Self::default() }
     }
 

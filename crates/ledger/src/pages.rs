@@ -134,7 +134,7 @@ impl Pages {
     }
 
     /// Whether the header is as the store writes it, its magic number and sizes.
-    pub fn has_good_header(&self) -> bool {
+    pub(crate) fn has_good_header(&self) -> bool {
         let sizes = [(12, 4096), (16, 0), (20, 1 << 20)];
         let pages = |at: usize| u32_at(&self.head, at).map_or(0, u64::from);
         let len = self.size * (1 + pages(24) * (self.region_header + self.region_pages) + pages(28));
@@ -145,7 +145,7 @@ impl Pages {
     }
 
     /// Whether a process that wrote to it was killed, or still runs.
-    pub fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.head[9] & 2 != 0
     }
 
@@ -153,7 +153,7 @@ impl Pages {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn has_changed(&self) -> io::Result<bool> {
+    pub(crate) fn has_changed(&self) -> io::Result<bool> {
         let mut head = [0; HEADER];
         self.file.read_exact_at(&mut head, 0)?;
         Ok(head != self.head)

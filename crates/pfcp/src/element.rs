@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Text after its length in two octets.
-    pub fn text16(&mut self) -> Result<Box<str>, Fault> {
+    pub(crate) fn text16(&mut self) -> Result<Box<str>, Fault> {
         let len = self.u16()?;
         self.text(usize::from(len))
     }

@@ -163,7 +163,7 @@ impl Iface {
     ///
     /// # Errors
     /// `EOPNOTSUPP` where the device has no such thing.
-    pub fn ethtool_get(&self, command: u32) -> io::Result<u32> {
+    pub(crate) fn ethtool_get(&self, command: u32) -> io::Result<u32> {
         self.ethtool(&mut [command, 0]).map(|words| words[1])
     }
 
@@ -171,7 +171,7 @@ impl Iface {
     ///
     /// # Errors
     /// `EOPNOTSUPP` where the device has no such thing, `EPERM` without `CAP_NET_ADMIN`.
-    pub fn ethtool_set(&self, command: u32, data: u32) -> io::Result<()> {
+    pub(crate) fn ethtool_set(&self, command: u32, data: u32) -> io::Result<()> {
         self.ethtool(&mut [command, data]).map(drop)
     }
 

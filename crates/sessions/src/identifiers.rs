@@ -259,7 +259,7 @@ impl<A: Address> Pool<A> {
     }
 
     /// Whether several workers have parts of it.
-    pub fn is_divided(&self) -> bool {
+    pub(crate) fn is_divided(&self) -> bool {
         self.workers.len() > 1
     }
 

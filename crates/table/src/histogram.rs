@@ -39,7 +39,7 @@ impl Histogram {
 
     /// Counts a value `n` times: the packets of a burst that share a delay, say.
     #[inline(always)]
-    pub fn record_many(&mut self, value: u64, n: u64) {
+    pub(crate) fn record_many(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
         }

@@ -62,7 +62,7 @@ pub fn strays(root: &Path, cases: &[Case]) -> Vec<String> {
 }
 
 /// Whether folders are to be written.
-pub fn blessing() -> bool {
+pub(crate) fn blessing() -> bool {
     std::env::var_os("WEIR_BLESS").is_some_and(|value| value != "0")
 }
 

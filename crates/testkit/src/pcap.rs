@@ -28,7 +28,7 @@ pub fn to_bytes(packets: &[Seen]) -> Vec<u8> {
 ///
 /// # Errors
 /// A sentence on what is wrong with the file; packets that are cut short are wrong in a test.
-pub fn from_bytes(file: &[u8]) -> Result<Vec<Seen>, String> {
+pub(crate) fn from_bytes(file: &[u8]) -> Result<Vec<Seen>, String> {
     let index = capture::index(file)?;
     if index.cut > 0 {
         return Err(format!("{} of its packets are cut short", index.cut));

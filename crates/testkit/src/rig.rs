@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use engine::{Gateway, HandOff, Idle, Layout, StatsView, Time, Worker, WorkerConfig};
+use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig, WorkerInit};
 use frame::{Arena, ArenaConfig, Pool, Port};
 use port::memory::{Memory, Wire};
 
@@ -81,18 +81,8 @@ fn arena(memory: Memories) -> Arc<Arena> {
     Arena::new(config).expect("memory for an arena")
 }
 
-/// What a worker runs, and its ends of the rings to others.
-pub struct Crew<G> {
-    /// The gateway.
-    pub gateway: G,
-    /// Its stages, as they are counted.
-    pub layout: Layout,
-    /// Rings to the other workers, where there are some.
-    pub hand_off: Option<HandOff>,
-}
-
 /// A worker, and the far ends of its ports.
-struct WorkerInit<G: Gateway> {
+struct Member<G: Gateway> {
     worker: Worker<G>,
     wires: Vec<(String, Wire)>,
     stats: StatsView,
@@ -101,7 +91,7 @@ struct WorkerInit<G: Gateway> {
 /// Workers with a gateway each, all their ports memory wires, their packets of one arena. Most rigs have one worker, and
 /// most of what a rig tells is of the first.
 pub struct Rig<G: Gateway> {
-    seats: Vec<WorkerInit<G>>,
+    seats: Vec<Member<G>>,
     clock: Clock,
     arena: Arc<Arena>,
 }
@@ -112,7 +102,7 @@ impl<G: Gateway> Rig<G> {
     /// # Panics
     /// When there is no memory for the arena.
     pub fn new(gateway: G, layout: Layout, ports: &[PortSpec], memory: Memories, clock: &Clock) -> Self {
-        Self::among([Crew { gateway, layout, hand_off: None }], ports, memory, clock)
+        Self::among([WorkerInit { plane: gateway, layout, hand_off: None }], ports, memory, clock)
     }
 
     /// Workers at rest, each with a queue of every port.
@@ -120,14 +110,14 @@ impl<G: Gateway> Rig<G> {
     /// # Panics
     /// When there is no memory for the arena.
     pub fn among(
-        crews: impl IntoIterator<Item = Crew<G>, IntoIter: ExactSizeIterator>,
+        crews: impl IntoIterator<Item = WorkerInit<G>, IntoIter: ExactSizeIterator>,
         ports: &[PortSpec],
         memory: Memories,
         clock: &Clock,
     ) -> Self {
         let (arena, crews) = (arena(memory), crews.into_iter());
         let each = memory.slots as usize / crews.len().max(1);
-        let seat = |Crew { gateway, layout, hand_off }| {
+        let seat = |WorkerInit { plane, layout, hand_off }| {
             let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
             let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
                 Box::new(Memory::new(&*port.name, port.mac, wire))
@@ -135,9 +125,9 @@ impl<G: Gateway> Rig<G> {
             let doors = ports.iter().zip(&wires).map(door).collect();
             let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
             let pool = Pool::new(&arena, each);
-            let worker = Worker::new(gateway, layout, pool, doors, config).with_hand_off(hand_off);
+            let worker = Worker::new(plane, layout, pool, doors, config).with_hand_off(hand_off);
             let stats = worker.env().stats.view();
-            WorkerInit { worker, wires, stats }
+            Member { worker, wires, stats }
         };
         let seats: Vec<_> = crews.map(seat).collect();
         assert!(!seats.is_empty(), "a rig has a worker");

@@ -141,7 +141,7 @@ impl Checker {
     }
 
     /// Since when counted, see [`Checker::count_from`].
-    pub fn since_ns(&self) -> u64 {
+    pub(crate) fn since_ns(&self) -> u64 {
         self.since_ns
     }
 
@@ -166,7 +166,7 @@ impl Checker {
     }
 
     /// Counts a frame that is not of the trial.
-    pub fn note_foreign(&mut self) {
+    pub(crate) fn note_foreign(&mut self) {
         self.seen.foreign += 1;
     }
 

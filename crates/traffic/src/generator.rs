@@ -89,7 +89,7 @@ impl Generator {
     }
 
     /// Bytes of the largest IP packet it sends, tunnel included: the link needs that MTU.
-    pub fn largest_packet(&self) -> usize {
+    pub(crate) fn largest_packet(&self) -> usize {
         self.templates.iter().map(Template::packet_len).max().unwrap_or(0)
     }
 

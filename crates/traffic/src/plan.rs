@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// Number of the first flow.
-    pub fn flow_base(&self) -> u32 {
+    pub(crate) fn flow_base(&self) -> u32 {
         self.base
     }
 

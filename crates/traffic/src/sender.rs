@@ -188,7 +188,7 @@ impl Sender {
     }
 
     /// Nanoseconds since counting began, at most until the stop.
-    pub fn elapsed_ns(&self, now_ns: u64) -> u64 {
+    pub(crate) fn elapsed_ns(&self, now_ns: u64) -> u64 {
         self.end(now_ns).saturating_sub(self.start_ns)
     }
 

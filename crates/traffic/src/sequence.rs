@@ -24,7 +24,7 @@ pub struct Window {
 impl Window {
     /// How many numbers that have not come will be behind, once `seq` has been taken note of, and were ahead before.
     #[inline]
-    pub fn passed_over_by(&self, seq: u32) -> u32 {
+    pub(crate) fn passed_over_by(&self, seq: u32) -> u32 {
         let ahead = seq.wrapping_sub(self.latest);
         if self.seen == 0 || ahead == 0 || ahead >= 1 << 31 { 0 } else { ahead - 1 }
     }

@@ -118,7 +118,7 @@ impl Template {
     }
 
     /// Length of what lies in the frame: the tunnel's or the user's IP packet.
-    pub fn packet_len(&self) -> usize {
+    pub(crate) fn packet_len(&self) -> usize {
         self.frame_len - if self.outer > 0 { self.outer } else { self.ip }
     }
 

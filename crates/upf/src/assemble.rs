@@ -6,7 +6,7 @@ use std::time::Duration;
 use dataplane::acl::LiveLists;
 use dataplane::forward::{InstanceId, Plan, PortView};
 use dataplane::nat::{self, Nat};
-use engine::{HandOff, Layout, Steer};
+use engine::{HandOff, Steer};
 use frame::Caps;
 use table::command;
 use table::ring::ring;
@@ -24,15 +24,8 @@ use crate::simulate::Simulator;
 use crate::slow::Limits;
 use crate::steps::Checksum6;
 
-/// A worker's user plane before it has ports.
-pub struct WorkerInit {
-    /// The gateway.
-    pub plane: UserPlane,
-    /// Its stages.
-    pub layout: Layout,
-    /// Its ends of the rings between workers, when there are several.
-    pub hand_off: Option<HandOff>,
-}
+/// A worker's gateway before it has ports.
+pub type WorkerInit = engine::WorkerInit<UserPlane>;
 
 /// Why a configuration makes no gateway.
 #[derive(Debug, thiserror::Error)]

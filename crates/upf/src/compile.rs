@@ -169,6 +169,6 @@ fn check(session: &Session, parts: &Parts, places: &Places) -> Result<(), Compil
 }
 
 /// The first 64 bits of an IPv6 address.
-pub fn prefix64(address: Ipv6Addr) -> u64 {
+pub(crate) fn prefix64(address: Ipv6Addr) -> u64 {
     (u128::from(address) >> 64) as u64
 }

@@ -145,7 +145,7 @@ impl Control {
     }
 
     /// With the log of NAT blocks.
-    pub fn with_nat_log(self, nat_log: NatLog) -> Self {
+    pub(crate) fn with_nat_log(self, nat_log: NatLog) -> Self {
         Self { nat_log, ..self }
     }
 
@@ -155,18 +155,18 @@ impl Control {
     }
 
     /// With the public addresses that its workers have.
-    pub fn with_nat(self, nat: Option<dataplane::nat::Addresses>) -> Self {
+    pub(crate) fn with_nat(self, nat: Option<dataplane::nat::Addresses>) -> Self {
         Self { nat, ..self }
     }
 
     /// Writes all that workers, which stand still, have told of NAT blocks. False: the log cannot be written.
-    pub fn write_nat_log(&mut self, now: u64) -> bool {
+    pub(crate) fn write_nat_log(&mut self, now: u64) -> bool {
         while self.nat_log.poll(now) && !self.nat_log.has_failed() {}
         !self.nat_log.has_failed()
     }
 
     /// What was written of NAT blocks is on the disk when this returns.
-    pub fn close_nat_log(&mut self) {
+    pub(crate) fn close_nat_log(&mut self) {
         self.nat_log = NatLog::default();
     }
 
@@ -295,13 +295,13 @@ impl Control {
     }
 
     /// As [`has_room`](Self::has_room), for so many commands.
-    pub fn has_room_for(&self, worker: u16, commands: usize) -> bool {
+    pub(crate) fn has_room_for(&self, worker: u16, commands: usize) -> bool {
         self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() + commands <= RING)
     }
 
     /// Whether less than half of a worker's command ring is in use: what no control plane waits for is sent only then, so
     /// that requests find room.
-    pub fn has_background_room(&self, worker: u16) -> bool {
+    pub(crate) fn has_background_room(&self, worker: u16) -> bool {
         self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() < RING / 2)
     }
 
@@ -322,7 +322,12 @@ impl Control {
 
     /// A session of a worker has these networks behind it, and no longer those: all workers hear of it, for packets to them
     /// may come in anywhere.
-    pub fn steer_routes(&mut self, worker: u16, gone: impl Iterator<Item = Route>, new: impl Iterator<Item = Route>) {
+    pub(crate) fn steer_routes(
+        &mut self,
+        worker: u16,
+        gone: impl Iterator<Item = Route>,
+        new: impl Iterator<Item = Route>,
+    ) {
         if self.links.len() < 2 {
             return;
         }
@@ -342,7 +347,7 @@ impl Control {
     }
 
     /// Has a worker throw away what waits for a subscriber.
-    pub fn discard(&mut self, worker: u16, handle: u32) {
+    pub(crate) fn discard(&mut self, worker: u16, handle: u32) {
         if let Some(link) = self.links.get_mut(usize::from(worker)) {
             link.post(Command::Discard { handle });
         }

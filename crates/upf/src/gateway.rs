@@ -1,7 +1,5 @@
 //! The user plane of one worker: which pipeline a burst takes, and commands from control.
 
-use std::os::fd::BorrowedFd;
-
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, Nat};
@@ -17,7 +15,6 @@ use wire::gtpu::Message;
 
 use crate::compile::Compiled;
 use crate::config::Role;
-use crate::drops;
 use crate::lane::{State, Upf};
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::Bounds;
@@ -230,11 +227,6 @@ impl UserPlane {
         self.slow.take_in((is_neighbours, key), (tag, at), octets, &self.state.sessions)
     }
 
-    /// Wakes its worker.
-    pub fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
     /// Its translation, to hand over or to take in.
     pub(crate) fn nat_mut(&mut self) -> Option<&mut Nat> {
         self.state.nat.as_deref_mut()
@@ -319,12 +311,7 @@ impl UserPlane {
                 Reply::Done
             }
             Command::Send { port, frame } => {
-                if let Some(made) = env.pool.make(&frame) {
-                    env.send(port, made);
-                } else {
-                    env.stats.drop_outside(drops::NO_FRAME, frame.len());
-                    env.stats.add(engine::Io::Originated, 1);
-                }
+                env.send_copy(port, &frame);
                 Reply::Sent(frame)
             }
             Command::Retry { key } => Reply::Waiting(slow.retry(key)),
@@ -382,7 +369,7 @@ impl Gateway for UserPlane {
             let mut cx = Ctx::new(&mut self.state, env);
             match next_reinject {
                 NextReinject::Released => self.pipelines.released.run::<C>(burst, &mut cx),
-                NextReinject::Turned => self.pipelines.turned.run::<C>(burst, &mut cx),
+                NextReinject::Hairpin => self.pipelines.hairpin.run::<C>(burst, &mut cx),
                 NextReinject::UplinkWhole => self.pipelines.uplink_whole.run::<C>(burst, &mut cx),
                 NextReinject::DownlinkWhole => self.pipelines.downlink_whole.run::<C>(burst, &mut cx),
             }
@@ -391,6 +378,10 @@ impl Gateway for UserPlane {
             self.slow.see_to(burst, &self.state, env);
         }
         more
+    }
+
+    fn releases_first(&self) -> bool {
+        self.slow.is_releasing()
     }
 
     fn held(&self) -> usize {
@@ -403,6 +394,7 @@ impl Gateway for UserPlane {
             lists.get();
         }
         let (state, slow) = (&mut self.state, &mut self.slow);
+        slow.tables_changed(state);
         slow.tell_reached(&mut state.sessions);
         let done = self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env));
         self.call_control(done);
@@ -440,7 +432,6 @@ impl Gateway for UserPlane {
     fn fall_asleep(&mut self) -> bool {
         // What this turn's packets and timers told control: the next turn may be far.
         self.call_control(0);
-        self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
         if let Some(lists) = &mut self.state.lists {
@@ -449,20 +440,12 @@ impl Gateway for UserPlane {
         self.inbox.is_empty()
     }
 
-    fn wake_up(&mut self, called: bool) {
-        if called {
-            self.waker.drain();
-        } else {
-            self.waker.awake();
-        }
-    }
-
     fn close(&mut self, env: &mut Env) {
         self.slow.send_duplicates(&mut self.state, env);
         self.slow.close(env);
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.waker.fd())
+    fn waker(&self) -> Option<&Waker> {
+        Some(&self.waker)
     }
 }

@@ -185,28 +185,20 @@ impl Kind for Upf {
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;
-        let ip = lane.ip(i);
-        let mut words = Vec::new();
-        if ip.version != 0 {
-            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
-            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
-        }
-        if lane.teid[i] != 0 {
-            words.push(format!("teid {:#010x}", lane.teid[i]));
-        }
-        if lane.qfi[i] != NONE8 {
-            words.push(format!("qfi {}", lane.qfi[i]));
-        }
-        if lane.action[i] != 0 {
-            words.push(format!("session at {}, rule at {}", lane.session[i].0, lane.action[i]));
-        }
-        if lane.tunnel[i] != NONE {
-            words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_id[i]));
-        }
-        if lane.hop[i] != NONE {
-            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
-        }
-        words.join(", ")
+        dataplane::lane::describe(burst, i, |words| {
+            if lane.teid[i] != 0 {
+                words.push(format!("teid {:#010x}", lane.teid[i]));
+            }
+            if lane.qfi[i] != NONE8 {
+                words.push(format!("qfi {}", lane.qfi[i]));
+            }
+            if lane.action[i] != 0 {
+                words.push(format!("session at {}, rule at {}", lane.session[i].0, lane.action[i]));
+            }
+            if lane.tunnel[i] != NONE {
+                words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_id[i]));
+            }
+        })
     }
 
     fn forget(lane: &mut Lane, i: usize) {

@@ -45,7 +45,7 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8]) -> Result<P
 
 /// Whether a frame as it came in carries a packet of the subscriber with that address. For the trace only: it parses
 /// anew.
-pub fn is_of_subscriber(frame: &[u8], role: Option<Role>, subscriber: IpAddr) -> bool {
+pub(crate) fn is_of_subscriber(frame: &[u8], role: Option<Role>, subscriber: IpAddr) -> bool {
     let Ok(outer) = Outer::parse(frame) else { return false };
     let mut packet = frame.get(usize::from(outer.l3)..).unwrap_or_default();
     if role == Some(Role::Access) {

@@ -351,7 +351,7 @@ impl N4 {
     }
 
     /// Where packets between subscribers and control planes' functions go.
-    pub fn control_path(&self) -> ControlPath {
+    pub(crate) fn control_path(&self) -> ControlPath {
         self.networks.control_path()
     }
 

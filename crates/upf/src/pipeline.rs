@@ -48,7 +48,7 @@ pipelines! {
             out: RewriteL2,
         }
         /// From a subscriber to the public end of another, translated on both sides: as if it had come from the core.
-        turned: Turned("turned") {
+        hairpin: Hairpin("turned") {
             acl: CheckAcl<DOWNLINK>, session: FindByAddress, pdr: MatchPdr<DOWNLINK>, police: GateAndPolice,
             far: ApplyFar, usage: MeasureUsage, route: Route, mss: ClampMss, encap: GtpuEncap, out: RewriteL2,
         }

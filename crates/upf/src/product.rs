@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble};
-use crate::config::{Config, Simulate};
+use crate::config::{Config, ConfigError, Simulate};
 use crate::steer::GTPU;
 use anyhow::{Context, bail};
 use engine::Time;
@@ -111,7 +111,7 @@ impl Gateway for UpfGateway {
     type Config = Config;
     type Product = Observer;
 
-    fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
+    fn check(config: &Config) -> Result<(), ConfigError> {
         config.check()
     }
 
@@ -207,8 +207,7 @@ impl Gateway for UpfGateway {
         for seat in seats {
             let (plane, query) = QueriedPlane::new(seat.plane);
             queries.push(query);
-            let waker = plane.waker().clone();
-            ready.push(WorkerInit { plane, waker, layout: seat.layout, hand_off: seat.hand_off });
+            ready.push(WorkerInit { plane, layout: seat.layout, hand_off: seat.hand_off });
         }
         let observer = |shell| Observer::new(config, shell, queries, control, n4.map(Mutex::new), ledger);
         let all = WorkerInits { workers: ready, time, waker, sockets, vitals };
@@ -233,12 +232,7 @@ impl Gateway for UpfGateway {
         key == "acl" && !product.control().has_access_lists()
     }
 
-    fn apply(
-        config: &Config,
-        keys: &[&str],
-        product: &Observer,
-        check: bool,
-    ) -> Result<(), crate::config::ConfigError> {
+    fn apply(config: &Config, keys: &[&str], product: &Observer, check: bool) -> Result<(), ConfigError> {
         product.reload(config, keys, check)
     }
 

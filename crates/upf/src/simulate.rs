@@ -88,7 +88,7 @@ impl Simulator {
     }
 
     /// The tunnel endpoint at the gNB of subscriber `i`'s bearer `b`.
-    pub fn gnb_teid(&self, i: u32, b: u32) -> u32 {
+    pub(crate) fn gnb_teid(&self, i: u32, b: u32) -> u32 {
         self.config.gnb_teid_first.wrapping_add(self.tunnel(i, b))
     }
 
@@ -97,7 +97,7 @@ impl Simulator {
     }
 
     /// The subscriber whose packets go to that tunnel endpoint of a gNB.
-    pub fn by_gnb_teid(&self, gnb: IpAddr, teid: u32) -> Option<u32> {
+    pub(crate) fn by_gnb_teid(&self, gnb: IpAddr, teid: u32) -> Option<u32> {
         let tunnels = if self.config.teid_per_bearer { self.bearers.len() as u32 } else { 1 };
         let i = teid.checked_sub(self.config.gnb_teid_first)? / tunnels;
         (i < self.count() && self.gnb(i) == gnb).then_some(i)

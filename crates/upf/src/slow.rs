@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use dataplane::forward::{InstanceId, NONE};
 use dataplane::icmp::Told;
 use dataplane::limit::{Allowance, PeerLimit};
-use dataplane::nat::Turned;
+use dataplane::nat::HairpinQueue;
 use dataplane::parse::HasIp;
 use dataplane::reassemble::{self, Reassembly};
 use dataplane::route::HasForwarding;
@@ -187,7 +187,7 @@ pub struct SlowPath {
     /// Packets for and from control planes.
     control: ControlPackets,
     /// Packets from subscriber to subscriber.
-    turned: Turned,
+    hairpins: HairpinQueue,
     /// Fragments from access and from the core.
     fragments: Option<[Reassembly; 2]>,
     /// Room for a packet as it was before its translation.
@@ -211,7 +211,7 @@ impl SlowPath {
             error_indications: PeerLimit::new(each, all, 0x5eed),
             extension_notices: PeerLimit::new(each, all, 0x5eed),
             control: ControlPackets::default(),
-            turned: Turned::new(PENDING),
+            hairpins: HairpinQueue::new(PENDING),
             fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, next_reinject::seed()))),
             undone: Vec::with_capacity(u16::MAX.into()),
             secret: RandomState::new(),
@@ -272,7 +272,7 @@ impl SlowPath {
                 env.stats.terminated(punt);
                 self.pass_end_marker(lane.teid[i], state, env);
             }
-            punts::HAIRPIN => return self.turned.push(frame, lane.instance[i], env),
+            punts::HAIRPIN => return self.hairpins.push(frame, lane.instance[i], env),
             punts::REDIRECT => self.redirect(lane, i, &frame, state, env),
             punts::CONTROL_PLANE => self.send_to_control(lane, i, &frame, state, env),
             punts::REASSEMBLE => self.hold_fragment(lane, i, &frame, state, env),
@@ -314,6 +314,16 @@ impl SlowPath {
                 env.pool.give(frame);
             }
         }
+    }
+
+    /// There may be new tables: what waits for a neighbour they know goes on.
+    pub(crate) fn tables_changed(&mut self, state: &State) {
+        self.waiting.tables_changed(state);
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.waiting.is_releasing()
     }
 
     /// A session's rules changed: what waits for it may go on.
@@ -374,7 +384,7 @@ impl SlowPath {
             env.pool.give(pending.frame);
         }
         self.waiting.close(env);
-        self.turned.close(env);
+        self.hairpins.close(env);
         self.control.close(env);
         self.fragments.iter_mut().flatten().for_each(|fragments| fragments.close(env));
     }
@@ -404,7 +414,7 @@ impl Source<Upf> for SlowPath {
     }
 
     fn held(&self) -> usize {
-        self.waiting.held() + self.pending.len() + self.turned.held() + self.control.held() + self.fragments_held()
+        self.waiting.held() + self.pending.len() + self.hairpins.held() + self.control.held() + self.fragments_held()
     }
 }
 

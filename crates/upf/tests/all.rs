@@ -30,3 +30,4 @@ mod n4_garbage;
 mod n4_peers;
 mod n4_rates;
 mod n4_usage;
+mod order;

@@ -38,7 +38,7 @@ fn mistakes_name_their_key() {
         (pool("203.0.113.1/32").replace("{ addresses", "{ instance = \"x\", addresses"), "nat.pool.0.instance: "),
         (
             r#"acl = [{ rules = ["permit ip from any to any", "deny it"] }]"#.into(),
-            "acl.0.rules.1: \"deny it\" is no rule",
+            "acl.0.rules.1: \"deny it\" is not a rule",
         ),
         (r#"acl = [{}, { instance = "core" }]"#.into(), "acl.1.instance: a second list"),
         (r#"acl = [{ instance = "x" }]"#.into(), "acl.0.instance: no port is in"),

@@ -8,12 +8,14 @@
 //! | `tables.rs` | the answer as people read it |
 //! | `html.rs`, `svg.rs` | the answer as a page with plots, complete in one file |
 //! | `reproduce.rs` | the publications' figures |
+//! | `rows.rs` | rows of tables, for text and page alike |
 //! | `verify.rs` | the model against a load it has not seen |
 
 mod calibrate;
 mod html;
 mod read;
 mod reproduce;
+mod rows;
 mod svg;
 mod tables;
 #[cfg(test)]

@@ -86,18 +86,18 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    pub fn set_operation(&mut self, value: u16) {
+    pub(crate) fn set_operation(&mut self, value: u16) {
         put16(self.0.as_mut(), field::OPERATION, value);
     }
 
     /// Set the sender's addresses.
-    pub fn set_sender(&mut self, mac: Mac, ip: Ipv4Addr) {
+    pub(crate) fn set_sender(&mut self, mac: Mac, ip: Ipv4Addr) {
         put(self.0.as_mut(), field::SENDER_MAC, mac.0);
         put(self.0.as_mut(), field::SENDER_IP, ip.octets());
     }
 
     /// Set the target's addresses.
-    pub fn set_target(&mut self, mac: Mac, ip: Ipv4Addr) {
+    pub(crate) fn set_target(&mut self, mac: Mac, ip: Ipv4Addr) {
         put(self.0.as_mut(), field::TARGET_MAC, mac.0);
         put(self.0.as_mut(), field::TARGET_IP, ip.octets());
     }

@@ -113,7 +113,7 @@ pub const fn sum32(value: u32) -> u16 {
 
 /// The sum of a 128-bit field, such as an IPv6 address.
 #[inline(always)]
-pub const fn sum128(value: u128) -> u16 {
+pub(crate) const fn sum128(value: u128) -> u16 {
     let (hi, lo) = ((value >> 64) as u64, value as u64);
     fold((hi >> 32) + (hi & 0xffff_ffff) + (lo >> 32) + (lo & 0xffff_ffff))
 }
@@ -148,12 +148,6 @@ pub const fn adjust16(check: u16, old: u16, new: u16) -> u16 {
 #[inline(always)]
 pub const fn adjust32(check: u16, old: u32, new: u32) -> u16 {
     adjust(check, sum32(old), sum32(new))
-}
-
-/// The checksum field after a 128-bit field at an even offset changed.
-#[inline(always)]
-pub const fn adjust128(check: u16, old: u128, new: u128) -> u16 {
-    adjust(check, sum128(old), sum128(new))
 }
 
 /// As [`adjust`], for UDP over IPv4: "no checksum" stays none, and a checksum never becomes zero.
@@ -225,7 +219,7 @@ mod tests {
 
         #[test]
         fn adjusting_equals_recomputing(
-            mut bytes in prop::collection::vec(any::<u8>(), 32..100), at in 1usize..6, new16: u16, new32: u32, new128: u128,
+            mut bytes in prop::collection::vec(any::<u8>(), 32..100), at in 1usize..6, new16: u16, new32: u32,
         ) {
             // A header starts with a version, so its sum is never zero; RFC 1624 rests on that.
             bytes[0] |= 0x40;
@@ -240,10 +234,6 @@ mod tests {
             crate::fast::put32(&mut bytes, off, new32).unwrap();
             check = adjust32(check, old, new32);
             prop_assert_eq!(check, of(&bytes));
-
-            let old = crate::fast::be128(&bytes, off).unwrap();
-            crate::fast::put128(&mut bytes, off, new128).unwrap();
-            prop_assert_eq!(adjust128(check, old, new128), of(&bytes));
         }
 
         #[test]

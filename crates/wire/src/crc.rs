@@ -127,7 +127,7 @@ pub fn ethernet(frame: &[u8]) -> u32 {
 }
 
 /// Carries an unfinished check over more bytes: it begins with all ones and ends with a complement.
-pub fn ethernet_more(mut crc: u32, bytes: &[u8]) -> u32 {
+pub(crate) fn ethernet_more(mut crc: u32, bytes: &[u8]) -> u32 {
     let (blocks, rest) = bytes.as_chunks::<STEP>();
     for block in blocks {
         let mut mixed = *block;

@@ -5,7 +5,7 @@
 //! 0                6           12                                     12, 16 or 20
 //! ```
 
-use crate::fast::{at, at16, part, part_mut, put, put16};
+use crate::fast::{at, at16, part, put, put16};
 use crate::{Mac, Malformed, NoRoom, Outer, Vlan, ethertype};
 
 /// Where the fields are, in bytes from the start of the frame.
@@ -79,31 +79,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Everything behind the header, padding included.
     pub fn payload(&self) -> &[u8] {
         part(self.b(), usize::from(self.outer().l3), usize::MAX)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the destination address.
-    pub fn set_dst(&mut self, value: Mac) {
-        put(self.0.as_mut(), field::DST, value.0);
-    }
-
-    /// Set the source address.
-    pub fn set_src(&mut self, value: Mac) {
-        put(self.0.as_mut(), field::SRC, value.0);
-    }
-
-    /// Set tag `index` (0 is the outermost), if it is there; its type stays.
-    pub fn set_vlan(&mut self, index: u8, value: Vlan) {
-        if index < self.outer().tags {
-            put16(self.0.as_mut(), HEADER_LEN + usize::from(index) * TAG_LEN, value.0);
-        }
-    }
-
-    /// Everything behind the header, to write to.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let l3 = usize::from(self.outer().l3);
-        part_mut(self.0.as_mut(), l3, usize::MAX)
     }
 }
 
@@ -231,20 +206,6 @@ mod tests {
         assert_eq!(repr.emit(&mut out), Ok(22));
         assert_eq!(out, DOUBLE[..22]);
         assert_eq!(repr.emit(&mut out[..21]), Err(NoRoom));
-    }
-
-    #[test]
-    fn setters_reach_their_fields() {
-        let mut bytes = DOUBLE;
-        let mut p = Packet::new_checked(&mut bytes[..]).unwrap();
-        p.set_dst(Mac::BROADCAST);
-        p.set_src(Mac([4; 6]));
-        p.set_vlan(1, Vlan::of(99));
-        p.set_vlan(2, Vlan::of(77));
-        p.payload_mut()[0] = 0x46;
-        let outer = p.outer();
-        assert_eq!((p.dst(), p.src(), outer.vlans[1].id(), outer.ethertype), (Mac::BROADCAST, Mac([4; 6]), 99, 0x0800));
-        assert_eq!(bytes[22], 0x46);
     }
 
     fn tag() -> impl Strategy<Value = Tag> {

@@ -20,12 +20,6 @@ pub fn be16(bytes: &[u8], off: usize) -> Option<u16> {
     array(bytes, off).map(u16::from_be_bytes)
 }
 
-/// The 24-bit number at `off`.
-#[inline(always)]
-pub fn be24(bytes: &[u8], off: usize) -> Option<u32> {
-    array(bytes, off).map(|[a, b, c]: [u8; 3]| u32::from_be_bytes([0, a, b, c]))
-}
-
 /// The 32-bit number at `off`.
 #[inline(always)]
 pub fn be32(bytes: &[u8], off: usize) -> Option<u32> {
@@ -69,12 +63,6 @@ pub fn put32(bytes: &mut [u8], off: usize, value: u32) -> Option<()> {
     put(bytes, off, value.to_be_bytes())
 }
 
-/// Write a 64-bit number at `off`.
-#[inline(always)]
-pub fn put64(bytes: &mut [u8], off: usize, value: u64) -> Option<()> {
-    put(bytes, off, value.to_be_bytes())
-}
-
 /// Write a 128-bit number at `off`.
 #[inline(always)]
 pub fn put128(bytes: &mut [u8], off: usize, value: u128) -> Option<()> {
@@ -111,13 +99,6 @@ pub(crate) fn part(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     bytes.get(from..to).unwrap_or(&[])
 }
 
-/// As [`part`], to write to.
-#[inline(always)]
-pub(crate) fn part_mut(bytes: &mut [u8], from: usize, to: usize) -> &mut [u8] {
-    let to = to.min(bytes.len());
-    bytes.get_mut(from..to).unwrap_or(&mut [])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,12 +112,10 @@ mod tests {
         assert_eq!(put16(&mut b, 8, 0xffff), None);
         assert_eq!(b[8], 0xef);
         assert_eq!(be16(&b, 0), Some(0x1234));
-        assert_eq!(be24(&b, 6), Some(0xadbeef));
         assert_eq!(be32(&b, 5), Some(0xdead_beef));
         assert_eq!(be64(&b, 1), Some(0x3400_0000_dead_beef));
         assert_eq!(be64(&b, 2), None);
         assert_eq!(be16(&b, usize::MAX), None);
-        assert_eq!(put64(&mut b, usize::MAX - 3, 1), None);
         assert_eq!(part(&b, 7, 100), &[0xbe, 0xef]);
         assert_eq!(part(&b, 10, 100), &[] as &[u8]);
     }

@@ -22,7 +22,7 @@ pub use extension::{Extension, Extensions};
 pub use header::Header;
 pub use message::{Message, Peer};
 
-use crate::fast::{at8, at16, at32, part, part_mut, put8, put16, put32};
+use crate::fast::{at8, at16, at32, part, put8, put16, put32};
 use crate::{Malformed, NoRoom, Teid};
 
 /// The UDP port GTP-U is received at (TS 29.281, 4.4.2.3).
@@ -177,31 +177,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the tunnel endpoint identifier.
-    pub fn set_teid(&mut self, value: Teid) {
-        put32(self.0.as_mut(), field::TEID, value.0);
-    }
-
-    /// Set the message type.
-    pub fn set_message_type(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::TYPE, value);
-    }
-
-    /// Set the sequence number, if it is flagged.
-    pub fn set_seq(&mut self, value: u16) {
-        if self.flags() & flag::S != 0 {
-            put16(self.0.as_mut(), field::SEQ, value);
-        }
-    }
-
-    /// What the header carries, to write to.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let (from, to) = (self.payload_offset(), self.end());
-        part_mut(self.0.as_mut(), from, to)
-    }
-}
-
 /// The header as values: what is put before a user's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
@@ -299,16 +274,6 @@ mod tests {
         assert_eq!(out[..16], DOWN[..16]);
         assert_eq!(repr.emit(&mut out[..15]), Err(NoRoom));
         assert_eq!(Repr::parse(&DOWN), Ok(repr));
-    }
-
-    #[test]
-    fn setters_reach_their_fields() {
-        let mut bytes = [0x32, 0xff, 0, 5, 0, 0, 0, 1, 0, 7, 0, 0, 0xaa];
-        let mut p = Packet::new_checked(&mut bytes[..]).unwrap();
-        p.set_teid(Teid(0xdead_beef));
-        p.set_seq(8);
-        p.payload_mut()[0] = 0xbb;
-        assert_eq!((p.teid(), p.seq(), p.payload()), (Teid(0xdead_beef), Some(8), &[0xbb][..]));
     }
 
     #[test]

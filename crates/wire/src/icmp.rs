@@ -6,7 +6,7 @@
 //! |                  data, or the original packet                 |  8
 //! ```
 
-use crate::fast::{at8, at16, at32, part, put8, put16, put32};
+use crate::fast::{at8, at16, at32, part, put16, put32};
 use crate::{Malformed, NoRoom, checksum};
 
 /// What stands for the pseudo header's sum where there is none.
@@ -88,16 +88,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the type.
-    pub fn set_kind(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::TYPE, value);
-    }
-
-    /// Set an echo's identifier.
-    pub fn set_ident(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::REST, value);
-    }
-
     /// Set the checksum as given.
     pub fn set_checksum(&mut self, value: u16) {
         put16(self.0.as_mut(), field::CHECKSUM, value);

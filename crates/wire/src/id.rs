@@ -142,12 +142,6 @@ impl Vlan {
     pub const fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
-
-    /// Whether the frame may be dropped first.
-    #[inline]
-    pub const fn drop_eligible(self) -> bool {
-        self.0 & 0x1000 != 0
-    }
 }
 
 #[cfg(test)]
@@ -175,7 +169,7 @@ mod tests {
     #[test]
     fn a_tag_is_three_fields() {
         let tag = Vlan(0xb064);
-        assert_eq!((tag.id(), tag.priority(), tag.drop_eligible()), (100, 5, true));
+        assert_eq!((tag.id(), tag.priority()), (100, 5));
         assert_eq!(Vlan::of(100).with_priority(5), Vlan(0xa064));
         assert_eq!((Qfi::new(63), Qfi::new(64)), (Some(Qfi(63)), None));
     }

@@ -11,7 +11,7 @@
 //! |                        options, 0 to 40 bytes                 | 20
 //! ```
 
-use crate::fast::{at, at8, at16, part, part_mut, put, put8, put16};
+use crate::fast::{at, at8, at16, part, put, put8, put16};
 use crate::option::Options;
 use crate::{Malformed, NoRoom, checksum};
 use core::net::Ipv4Addr;
@@ -183,7 +183,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 
     /// The options as bytes.
-    pub fn option_bytes(&self) -> &[u8] {
+    pub(crate) fn option_bytes(&self) -> &[u8] {
         part(self.b(), field::OPTIONS, self.header_len())
     }
 
@@ -200,45 +200,37 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     /// Set DSCP and ECN.
-    pub fn set_tos(&mut self, value: u8) {
+    pub(crate) fn set_tos(&mut self, value: u8) {
         put8(self.0.as_mut(), field::TOS, value);
     }
 
-    /// Set the total length; refused if it does not cover the header or that many bytes are not there.
-    pub fn set_total_len(&mut self, value: u16) -> Result<(), NoRoom> {
-        if usize::from(value) < self.header_len() || usize::from(value) > self.b().len() {
-            return Err(NoRoom);
-        }
-        put16(self.0.as_mut(), field::LENGTH, value).ok_or(NoRoom)
-    }
-
-    pub fn set_ident(&mut self, value: u16) {
+    pub(crate) fn set_ident(&mut self, value: u16) {
         put16(self.0.as_mut(), field::IDENT, value);
     }
 
     /// Set where the payload belongs, in bytes (a multiple of eight), and whether more follow; "don't fragment" stays.
-    pub fn set_fragment(&mut self, offset: u16, more: bool) {
+    pub(crate) fn set_fragment(&mut self, offset: u16, more: bool) {
         let kept = at16(self.b(), field::FRAGMENT) & DONT_FRAGMENT;
         let more = if more { MORE_FRAGMENTS } else { 0 };
         put16(self.0.as_mut(), field::FRAGMENT, kept | more | offset >> 3);
     }
 
     /// Set the time to live.
-    pub fn set_ttl(&mut self, value: u8) {
+    pub(crate) fn set_ttl(&mut self, value: u8) {
         put8(self.0.as_mut(), field::TTL, value);
     }
 
-    pub fn set_protocol(&mut self, value: u8) {
+    pub(crate) fn set_protocol(&mut self, value: u8) {
         put8(self.0.as_mut(), field::PROTOCOL, value);
     }
 
     /// Set the source address.
-    pub fn set_src(&mut self, value: Ipv4Addr) {
+    pub(crate) fn set_src(&mut self, value: Ipv4Addr) {
         put(self.0.as_mut(), field::SRC, value.octets());
     }
 
     /// Set the destination address.
-    pub fn set_dst(&mut self, value: Ipv4Addr) {
+    pub(crate) fn set_dst(&mut self, value: Ipv4Addr) {
         put(self.0.as_mut(), field::DST, value.octets());
     }
 
@@ -252,12 +244,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.set_checksum(0);
         let check = checksum::of(part(self.b(), 0, self.header_len()));
         self.set_checksum(check);
-    }
-
-    /// What the header carries, to write to.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let (from, to) = (self.header_len(), usize::from(self.total_len()));
-        part_mut(self.0.as_mut(), from, to)
     }
 }
 
@@ -416,16 +402,6 @@ mod tests {
         assert_eq!(with(3, 19), Err(Malformed::BadLength));
         assert_eq!(with(3, 21), Err(Malformed::BadLength));
         assert_eq!(Packet::new_checked(&HEAD[..19]), Err(Malformed::Short));
-    }
-
-    #[test]
-    fn lengths_set_stay_within() {
-        let mut b = [0; 30];
-        Repr::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 6, 10).emit(&mut b).unwrap();
-        let mut p = Packet::new_checked(b).unwrap();
-        assert_eq!((p.set_total_len(19), p.set_total_len(31), p.set_total_len(25)), (Err(NoRoom), Err(NoRoom), Ok(())));
-        p.payload_mut().fill(7);
-        assert_eq!(p.payload(), &[7; 5]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod chain;
 
 pub use chain::{Chain, FRAGMENT_LEN, FragmentInfo, MAX_EXTENSIONS, emit_fragment, walk};
 
-use crate::fast::{at, at8, at16, at32, part, part_mut, put, put8, put16, put32};
+use crate::fast::{at, at8, at16, at32, part, put, put16, put32};
 use crate::{Malformed, NoRoom};
 use core::net::Ipv6Addr;
 
@@ -37,16 +37,6 @@ pub mod field {
 pub const HEADER_LEN: usize = 40;
 /// The smallest MTU a link may have, in bytes (RFC 8200, 5).
 pub const MIN_MTU: usize = 1280;
-
-/// One less hop in the header at the front of `ip`; returns what is left.
-///
-/// `None`, and nothing changed, if it was 0 or the bytes are too few. Left 0 means: do not forward (RFC 8200, 3).
-#[inline]
-pub fn decrement_hop_limit(ip: &mut [u8]) -> Option<u8> {
-    let head: &mut [u8; HEADER_LEN] = ip.first_chunk_mut()?;
-    head[field::HOPS] = head[field::HOPS].checked_sub(1)?;
-    Some(head[field::HOPS])
-}
 
 /// A view of one IPv6 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,54 +125,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Everything behind the fixed header, without padding the link added.
     pub fn payload(&self) -> &[u8] {
         part(self.b(), HEADER_LEN, self.total_len())
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the traffic class.
-    pub fn set_traffic_class(&mut self, value: u8) {
-        let word = at16(self.b(), field::FLOW) & 0xf00f | u16::from(value) << 4;
-        put16(self.0.as_mut(), field::FLOW, word);
-    }
-
-    /// Set the flow label; the upper 12 bits are ignored.
-    pub fn set_flow_label(&mut self, value: u32) {
-        let word = at32(self.b(), field::FLOW) & 0xfff0_0000 | value & 0x000f_ffff;
-        put32(self.0.as_mut(), field::FLOW, word);
-    }
-
-    /// Set the payload length; refused if that many bytes are not there.
-    pub fn set_payload_len(&mut self, value: u16) -> Result<(), NoRoom> {
-        if HEADER_LEN + usize::from(value) > self.b().len() {
-            return Err(NoRoom);
-        }
-        put16(self.0.as_mut(), field::LENGTH, value).ok_or(NoRoom)
-    }
-
-    /// Set the first next-header value.
-    pub fn set_next_header(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::NEXT, value);
-    }
-
-    /// Set the hop limit.
-    pub fn set_hop_limit(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::HOPS, value);
-    }
-
-    /// Set the source address.
-    pub fn set_src(&mut self, value: Ipv6Addr) {
-        put(self.0.as_mut(), field::SRC, value.octets());
-    }
-
-    /// Set the destination address.
-    pub fn set_dst(&mut self, value: Ipv6Addr) {
-        put(self.0.as_mut(), field::DST, value.octets());
-    }
-
-    /// Everything behind the fixed header, to write to.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = self.total_len();
-        part_mut(self.0.as_mut(), HEADER_LEN, end)
     }
 }
 
@@ -290,14 +232,6 @@ mod tests {
         assert_eq!(Packet::new_checked(&bytes[..]), Err(Malformed::BadVersion));
     }
 
-    #[test]
-    fn hops_end() {
-        let mut bytes = packet(59, &[]);
-        bytes[field::HOPS] = 1;
-        assert_eq!((decrement_hop_limit(&mut bytes), decrement_hop_limit(&mut bytes)), (Some(0), None));
-        assert_eq!(decrement_hop_limit(&mut bytes[..39]), None);
-    }
-
     proptest! {
         #[test]
         fn what_is_emitted_is_parsed(
@@ -312,10 +246,8 @@ mod tests {
             prop_assert_eq!(repr.emit(&mut bytes), Ok(HEADER_LEN));
             bytes.extend(&data);
             prop_assert_eq!(Repr::parse(&bytes), Ok(repr));
-            let mut view = Packet::new_checked(bytes).unwrap();
-            view.set_flow_label(!0);
-            view.set_traffic_class(!traffic_class);
-            prop_assert_eq!((view.flow_label(), view.traffic_class()), (0xf_ffff, !traffic_class));
+            let view = Packet::new_checked(bytes).unwrap();
+            prop_assert_eq!((view.flow_label(), view.traffic_class()), (flow_label, traffic_class));
             prop_assert_eq!(view.payload(), &data[..]);
         }
     }

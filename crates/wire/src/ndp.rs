@@ -138,17 +138,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 
     /// The link-layer address of [`option_kind::SOURCE`] or [`option_kind::TARGET`].
-    pub fn link_layer(&self, kind: u8) -> Option<Mac> {
+    pub(crate) fn link_layer(&self, kind: u8) -> Option<Mac> {
         self.option(kind).map(Mac)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the target address, in a neighbour's message; the checksum is [`crate::icmp6::Packet`]'s.
-    pub fn set_target(&mut self, value: Ipv6Addr) {
-        if matches!(self.kind(), kind::NEIGHBOUR_SOLICIT | kind::NEIGHBOUR_ADVERT) {
-            put(self.0.as_mut(), 8, value.octets());
-        }
     }
 }
 

@@ -46,12 +46,6 @@ impl Outer {
     pub fn outer_vlan(&self) -> Option<Vlan> {
         (self.tags > 0).then_some(self.vlans[0])
     }
-
-    /// The inner of two tags, if there are two.
-    #[inline]
-    pub fn inner_vlan(&self) -> Option<Vlan> {
-        (self.tags > 1).then_some(self.vlans[1])
-    }
 }
 
 /// Whether a type field announces a tag.
@@ -76,11 +70,11 @@ mod tests {
     fn none_one_and_two_tags() {
         let plain = Outer::parse(&frame(&[0x08, 0x00])).unwrap();
         assert_eq!(plain, Outer { ethertype: ethertype::IP4, l3: 14, tags: 0, vlans: [Vlan(0); 2] });
-        assert_eq!((plain.outer_vlan(), plain.inner_vlan()), (None, None));
+        assert_eq!(plain.outer_vlan(), None);
 
         let one = Outer::parse(&frame(&[0x81, 0x00, 0xa0, 0x64, 0x86, 0xdd])).unwrap();
         assert_eq!((one.ethertype, one.l3, one.tags), (ethertype::IP6, 18, 1));
-        assert_eq!((one.outer_vlan(), one.inner_vlan()), (Some(Vlan(0xa064)), None));
+        assert_eq!(one.outer_vlan(), Some(Vlan(0xa064)));
 
         let two = Outer::parse(&frame(&[0x88, 0xa8, 0x00, 0x0a, 0x81, 0x00, 0x00, 0x14, 0x08, 0x06, 1])).unwrap();
         assert_eq!((two.ethertype, two.l3, two.tags), (ethertype::ARP, 22, 2));

@@ -182,22 +182,22 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     /// Set the source port.
-    pub fn set_src_port(&mut self, value: u16) {
+    pub(crate) fn set_src_port(&mut self, value: u16) {
         put16(self.0.as_mut(), field::SRC_PORT, value);
     }
 
     /// Set the destination port.
-    pub fn set_dst_port(&mut self, value: u16) {
+    pub(crate) fn set_dst_port(&mut self, value: u16) {
         put16(self.0.as_mut(), field::DST_PORT, value);
     }
 
     /// Set the sequence number.
-    pub fn set_seq(&mut self, value: u32) {
+    pub(crate) fn set_seq(&mut self, value: u32) {
         put32(self.0.as_mut(), field::SEQ, value);
     }
 
     /// Set the acknowledgment number.
-    pub fn set_ack(&mut self, value: u32) {
+    pub(crate) fn set_ack(&mut self, value: u32) {
         put32(self.0.as_mut(), field::ACK, value);
     }
 

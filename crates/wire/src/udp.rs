@@ -5,7 +5,7 @@
 //! |            length             |           checksum            |  4   length: header and payload
 //! ```
 
-use crate::fast::{at16, part, part_mut, put16};
+use crate::fast::{at16, part, put16};
 use crate::{Malformed, NoRoom, checksum};
 
 /// Where the fields are, in bytes from the start of the header.
@@ -85,24 +85,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the source port.
-    pub fn set_src_port(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::SRC_PORT, value);
-    }
-
-    /// Set the destination port.
-    pub fn set_dst_port(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::DST_PORT, value);
-    }
-
-    /// Set the length; refused if it does not cover the header or that many bytes are not there.
-    pub fn set_length(&mut self, value: u16) -> Result<(), NoRoom> {
-        if usize::from(value) < HEADER_LEN || usize::from(value) > self.b().len() {
-            return Err(NoRoom);
-        }
-        put16(self.0.as_mut(), field::LENGTH, value).ok_or(NoRoom)
-    }
-
     /// Set the checksum as given.
     pub fn set_checksum(&mut self, value: u16) {
         put16(self.0.as_mut(), field::CHECKSUM, value);
@@ -113,12 +95,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.set_checksum(0);
         let sum = checksum::sum(part(self.b(), 0, self.length().into()));
         self.set_checksum(checksum::finish_udp(checksum::combine(pseudo, sum)));
-    }
-
-    /// What the header carries, to write to.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let to = usize::from(self.length());
-        part_mut(self.0.as_mut(), HEADER_LEN, to)
     }
 }
 
@@ -199,8 +175,6 @@ mod tests {
         b[5] = 7;
         assert_eq!(Packet::new_checked(&b[..]), Err(Malformed::BadLength));
         assert_eq!(Repr { src_port: 1, dst_port: 2, payload_len: 0xfff8 }.emit(&mut b), Err(NoRoom));
-        let mut p = Packet::new_checked(BYTES).unwrap();
-        assert_eq!((p.set_length(7), p.set_length(12), p.set_length(8)), (Err(NoRoom), Err(NoRoom), Ok(())));
     }
 
     proptest! {

@@ -160,7 +160,7 @@ impl Draft<'_> {
     }
 
     /// The ACK to an INFORM: no address, no times (RFC 2131 clause 4.3.5).
-    pub fn inform(self) -> Reply {
+    pub(crate) fn inform(self) -> Reply {
         let message = self.message;
         let to = if message.giaddr.is_unspecified() {
             Destination::Unicast(message.chaddr, message.ciaddr)

@@ -95,7 +95,7 @@ impl Blocks {
     }
 
     /// Bits of [`Blocks::address`] that are leased.
-    pub fn lease_len(&self) -> u8 {
+    pub(crate) fn lease_len(&self) -> u8 {
         self.lease_len
     }
 
@@ -117,7 +117,7 @@ impl Blocks {
         Ipv6Addr::from_bits(self.first + (u128::from(block) << self.shift()) + host)
     }
 
-    pub fn index_of(&self, address: u128) -> Option<u32> {
+    pub(crate) fn index_of(&self, address: u128) -> Option<u32> {
         let block = address.checked_sub(self.first)? >> self.shift();
         u32::try_from(block).ok().filter(|block| *block < self.count)
     }
@@ -129,7 +129,7 @@ impl Blocks {
     }
 
     /// A free block that is remembered for nobody.
-    pub fn next_unclaimed(&mut self) -> Option<u32> {
+    pub(crate) fn next_unclaimed(&mut self) -> Option<u32> {
         if self.unclaimed.head != NONE {
             return Some(self.unclaimed.head);
         }
@@ -149,7 +149,7 @@ impl Blocks {
     }
 
     /// Whether a block can be leased: it is not excluded.
-    pub fn is_leased(&self, block: u32) -> bool {
+    pub(crate) fn is_leased(&self, block: u32) -> bool {
         self.excluded_until(block).is_none()
     }
 
@@ -160,7 +160,7 @@ impl Blocks {
     }
 
     /// Whether a block is free and remembered for nobody.
-    pub fn is_unclaimed(&self, block: u32) -> bool {
+    pub(crate) fn is_unclaimed(&self, block: u32) -> bool {
         match self.blocks.get(&block) {
             Some(known) => known.next != UNLINKED && known.owner == NONE,
             None => self.excluded_until(block).is_none(),
@@ -178,7 +178,7 @@ impl Blocks {
     }
 
     /// Takes a free block for the lease that had it.
-    pub fn take_back(&mut self, block: u32) {
+    pub(crate) fn take_back(&mut self, block: u32) {
         self.unlink(block);
     }
 

@@ -210,7 +210,7 @@ impl Settings {
 }
 
 /// The hardware address of an endpoint.
-pub fn endpoint_mac(n: u32) -> [u8; 6] {
+pub(crate) fn endpoint_mac(n: u32) -> [u8; 6] {
     let [_, _, high, low] = n.to_be_bytes();
     [2, 0, 0, 0xee, high, low]
 }

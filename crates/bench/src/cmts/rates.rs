@@ -61,9 +61,8 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
     };
     let hand = Arc::new(AtomicU64::new(1_000_000_000));
     let under = Cable::timed(&settings, PortKind::Memory, Clock::Simulated(hand.clone()))?;
-    let seat = under.assemble(1, &under.memory_ports())?.seats.into_iter().next();
-    let seat = seat.ok_or_else(|| BenchError::Gateway("no worker".into()))?;
-    let users = seat.users.clone();
+    let seat = under.assemble(1, &under.memory_ports())?.workers.into_iter().next();
+    let (seat, users) = seat.ok_or_else(|| BenchError::Gateway("no worker".into()))?;
     let FarSide { ports, load, .. } = under.far_side(&Share { workers: 1, worker: 0, users, first_flow: 0 })?;
     let arena = arena(under.frames())?;
     let pool = Pool::new(&arena, under.frames().slots as usize);

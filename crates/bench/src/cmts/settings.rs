@@ -50,7 +50,7 @@ impl Channels {
     }
 
     /// Channels of each bonding group.
-    pub fn bonding_groups(self) -> Vec<Vec<usize>> {
+    pub(crate) fn bonding_groups(self) -> Vec<Vec<usize>> {
         match self {
             Self::Ofdm6 => vec![vec![0, 1, 2], vec![3, 4, 5]],
             // The OFDM channel is two bonding groups': what is compared are the SC-QAM channels beside it.

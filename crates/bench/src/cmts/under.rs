@@ -11,7 +11,7 @@ use crate::bed;
 use crate::ends::{FarEnds, Load};
 use crate::error::BenchError;
 use crate::options::PortKind;
-use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest};
 
 /// Slots: what waits in queues at most, and what ports and packets in the making need.
 pub const SLOTS: u32 = 16_384;
@@ -108,13 +108,8 @@ impl UnderTest for Cable {
         let made = assemble(&self.config, caps);
         let (mut control, seats) = made.map_err(|error| BenchError::Gateway(error.to_string()))?;
         let users = 0..self.settings.subscribers();
-        let seats = seats.into_iter().map(|seat| WorkerInit {
-            gateway: seat.gateway,
-            layout: seat.layout,
-            hand_off: seat.hand_off,
-            users: users.clone(),
-        });
-        Ok(Assembled { seats: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
+        let workers = seats.into_iter().map(|seat| (seat, users.clone())).collect();
+        Ok(Assembled { workers, control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {

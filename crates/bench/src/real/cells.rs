@@ -58,7 +58,7 @@ impl Cell {
     }
 
     /// The ratio that the cell is about: of the rates at saturation, else of CPU time.
-    pub fn main_ratio(&self, to: Kind) -> Option<Ratio> {
+    pub(crate) fn main_ratio(&self, to: Kind) -> Option<Ratio> {
         match self.offered {
             Offered::Saturation => self.ratio(to, |trial| Some(trial.pps())),
             Offered::Pps(_) => self.ratio(to, Trial::cpu_ns_per_packet),

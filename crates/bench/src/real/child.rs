@@ -83,7 +83,7 @@ impl Child {
     }
 
     /// Process numbers noted by [`settle`](Self::settle).
-    pub fn pids(&self) -> &[u32] {
+    pub(crate) fn pids(&self) -> &[u32] {
         &self.pids
     }
 

@@ -256,7 +256,7 @@ impl ControlPlane {
 }
 
 /// Triggers that the audit expects of a user plane, by name.
-pub fn expected_triggers() -> Vec<&'static str> {
+pub(crate) fn expected_triggers() -> Vec<&'static str> {
     (UsageReportTrigger::PERIO | UsageReportTrigger::VOLTH | UsageReportTrigger::TERMR).names().collect()
 }
 

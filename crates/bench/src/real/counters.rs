@@ -41,7 +41,7 @@ impl Bursts {
     }
 
     /// Packets per burst since; none without a burst.
-    pub fn mean_since(&self, before: &Self) -> Option<f64> {
+    pub(crate) fn mean_since(&self, before: &Self) -> Option<f64> {
         let (packets, bursts) = (self.rx_packets - before.rx_packets, self.bursts - before.bursts);
         (bursts > 0).then(|| packets as f64 / bursts as f64)
     }

@@ -90,7 +90,7 @@ fn parent(stat: &str) -> Option<u32> {
 }
 
 /// Kernel threads of threaded NAPI for interfaces of these names.
-pub fn napi_threads(interfaces: &[String]) -> BTreeSet<u32> {
+pub(crate) fn napi_threads(interfaces: &[String]) -> BTreeSet<u32> {
     let ours: Vec<String> = interfaces.iter().map(|name| format!("napi/{name}-")).collect();
     let is_ours = |pid: &u32| {
         let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -17,7 +17,7 @@ impl Histogram {
     }
 
     /// Takes off what was there before.
-    pub fn subtract(&mut self, before: &Self) {
+    pub(crate) fn subtract(&mut self, before: &Self) {
         self.0.iter_mut().zip(&before.0).for_each(|(now, before)| *now -= before);
     }
 

@@ -53,7 +53,7 @@ impl Place {
     ///
     /// # Errors
     /// What the system said.
-    pub fn pin_napi(&self, lab: &Lab, link: usize, known: &mut Napi) -> Result<(), BenchError> {
+    pub(crate) fn pin_napi(&self, lab: &Lab, link: usize, known: &mut Napi) -> Result<(), BenchError> {
         let near: Vec<String> = Side::BOTH.map(|side| side.gateway(link)).to_vec();
         let far: Vec<String> = Side::BOTH.map(|side| side.load(link)).to_vec();
         let (near_threads, far_threads) = (napi_threads(&near), napi_threads(&far));

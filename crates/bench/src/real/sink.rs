@@ -54,7 +54,7 @@ impl Arrived {
     }
 
     /// Packets of the load: uplink, downlink.
-    pub fn by_direction(&self) -> [u64; 2] {
+    pub(crate) fn by_direction(&self) -> [u64; 2] {
         self.packets.map(|forms| forms.iter().sum())
     }
 }
@@ -110,7 +110,7 @@ impl Sink {
     }
 
     /// Packets copied out since last asked.
-    pub fn take_samples(&self) -> Vec<Sample> {
+    pub(crate) fn take_samples(&self) -> Vec<Sample> {
         let mut taken = Vec::new();
         let mut value = [0; SAMPLE];
         for n in 0..SAMPLES {

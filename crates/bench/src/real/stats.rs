@@ -36,7 +36,7 @@ impl Ratio {
     }
 
     /// Half the interval's width as a part of the ratio; infinite without an interval.
-    pub fn half_width(&self) -> f64 {
+    pub(crate) fn half_width(&self) -> f64 {
         self.ci95.map_or(f64::INFINITY, |[low, high]| (high - low) / 2.0 / self.mean)
     }
 }

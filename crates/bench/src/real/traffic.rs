@@ -53,7 +53,7 @@ impl Of {
 }
 
 /// Sessions in all.
-pub fn all_sessions(sessions: u32) -> u32 {
+pub(crate) fn all_sessions(sessions: u32) -> u32 {
     Of::Closed.ues(sessions).end
 }
 

@@ -65,7 +65,7 @@ impl Trial {
     }
 
     /// Packets offered a second.
-    pub fn sent_pps(&self) -> f64 {
+    pub(crate) fn sent_pps(&self) -> f64 {
         self.sent.iter().sum::<u64>() as f64 / self.seconds
     }
 
@@ -81,17 +81,17 @@ impl Trial {
     }
 
     /// The NAPI threads' part of it, in per cent of a CPU.
-    pub fn napi_percent(&self) -> f64 {
+    pub(crate) fn napi_percent(&self) -> f64 {
         self.napi_ns as f64 / self.seconds / 1e7
     }
 
     /// Time runnable and not running, in per cent of the trial, all threads together: more than 100 when several wait.
-    pub fn waited_percent(&self) -> f64 {
+    pub(crate) fn waited_percent(&self) -> f64 {
         self.sched.wait_ns as f64 / self.seconds / 1e7
     }
 
     /// Times a second that one of its threads was woken.
-    pub fn wakeups_per_second(&self) -> f64 {
+    pub(crate) fn wakeups_per_second(&self) -> f64 {
         self.sched.wakeups as f64 / self.seconds
     }
 

@@ -206,7 +206,7 @@ impl Config {
     ///
     /// # Errors
     /// The first thing that is invalid, by key.
-    pub fn layout_from(&self, from: Numbers) -> Result<Layout> {
+    pub(crate) fn layout_from(&self, from: Numbers) -> Result<Layout> {
         let profiles = (0..self.profile.len()).map(|n| self.profile_plan(n, from.list)).collect::<Result<Vec<_>>>()?;
         let groups = (0..self.group.len()).map(|n| self.group_plan(n, from.list)).collect::<Result<Vec<_>>>()?;
         self.check_overlaps(&groups)?;

@@ -125,13 +125,13 @@ impl Default for GroupSessions {
 
 impl GroupSessions {
     /// DNS servers of IPv4.
-    pub fn dns4(&self) -> Vec<Ipv4Addr> {
+    pub(crate) fn dns4(&self) -> Vec<Ipv4Addr> {
         let v4 = |address: &IpAddr| if let IpAddr::V4(address) = address { Some(*address) } else { None };
         self.dns.iter().filter_map(v4).collect()
     }
 
     /// DNS servers of IPv6.
-    pub fn dns6(&self) -> Vec<Ipv6Addr> {
+    pub(crate) fn dns6(&self) -> Vec<Ipv6Addr> {
         let v6 = |address: &IpAddr| if let IpAddr::V6(address) = address { Some(*address) } else { None };
         self.dns.iter().filter_map(v6).collect()
     }
@@ -204,7 +204,7 @@ impl Config {
     }
 
     /// Whether a group has sessions.
-    pub fn has_sessions(&self) -> bool {
+    pub(crate) fn has_sessions(&self) -> bool {
         self.group.iter().any(|group| group.sessions.is_some())
     }
 }

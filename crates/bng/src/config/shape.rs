@@ -204,7 +204,7 @@ impl Config {
     ///
     /// # Errors
     /// It is not one.
-    pub fn port_rate(&self, n: usize) -> Result<Option<u64>> {
+    pub(crate) fn port_rate(&self, n: usize) -> Result<Option<u64>> {
         let Some(text) = &self.port[n].rate else { return Ok(None) };
         let what = || format!("\"{text}\" is not a rate");
         let rate = parse_rate(text).filter(|rate| *rate > 0);
@@ -219,7 +219,7 @@ impl Config {
     ///
     /// # Errors
     /// There are not as many packet buffers.
-    pub fn queue_limits(&self) -> Result<TreeLimits> {
+    pub(crate) fn queue_limits(&self) -> Result<TreeLimits> {
         let all = u64::from(self.frames.packet_buffers) / u64::from(self.workers.count.max(1));
         let packets = self.queues.packets.map_or(all / 2, u64::from);
         if self.queues.packets.is_some() && packets + 1024 > all {

@@ -6,7 +6,7 @@ use anyhow::bail;
 use gateway::cli::Key;
 use gateway::show::{Look, Table as Shown, View};
 use gateway::socket::Client;
-use gateway::tables::{Align, Style, Table, bytes, count, many};
+use gateway::tables::{Style, Table, bytes, count, many};
 use gateway::trace::TraceKey;
 use serde::Serialize;
 
@@ -114,8 +114,7 @@ fn sessions(view: &SessionsView, style: Style) -> String {
     if view.restored + view.not_restored > 0 {
         out += &format!("{} taken over from an earlier run, {} not\n", count(view.restored), count(view.not_restored));
     }
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[("protocol", left), ("outcome", left), ("requests", right), ("", left)]);
+    let mut table = Table::new(&["protocol", "outcome", ">requests", ""]);
     for row in view.requests.iter().filter(|row| row.requests > 0) {
         table.row([row.protocol.clone(), row.outcome.clone(), count(row.requests), row.meaning.clone()]);
     }
@@ -137,20 +136,19 @@ pub fn text(view: &BngReply, style: Style) -> String {
 }
 
 fn subscribers(view: &SubscribersView, style: Style) -> String {
-    let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
-        ("subscriber", left),
-        ("group", left),
-        ("line", left),
-        ("mac", left),
-        ("ipv4", left),
-        ("wan", left),
-        ("delegated", left),
-        ("profile", left),
-        ("down packets", right),
-        ("bytes", right),
-        ("up packets", right),
-        ("bytes", right),
+        "subscriber",
+        "group",
+        "line",
+        "mac",
+        "ipv4",
+        "wan",
+        "delegated",
+        "profile",
+        ">down packets",
+        ">bytes",
+        ">up packets",
+        ">bytes",
     ]);
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     for row in &view.subscribers {
@@ -179,18 +177,17 @@ fn subscribers(view: &SubscribersView, style: Style) -> String {
 }
 
 fn queues(view: &QueuesView, style: Style) -> String {
-    let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
-        ("subscriber", left),
-        ("profile", left),
-        ("class", left),
-        ("waiting", right),
-        ("bytes", right),
-        ("sent", right),
-        ("bytes", right),
-        ("mean wait", right),
-        ("queue full", right),
-        ("waited too long", right),
+        "subscriber",
+        "profile",
+        "class",
+        ">waiting",
+        ">bytes",
+        ">sent",
+        ">bytes",
+        ">mean wait",
+        ">queue full",
+        ">waited too long",
     ]);
     for row in &view.queues {
         table.row([
@@ -216,18 +213,17 @@ fn queues(view: &QueuesView, style: Style) -> String {
 }
 
 fn groups(view: &GroupsView, style: Style) -> String {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[("group", left), ("worker", right), ("subscribers", right)]);
+    let mut table = Table::new(&["group", ">worker", ">subscribers"]);
     for row in &view.groups {
         table.row([row.name.clone(), row.worker.to_string(), count(row.subscribers)]);
     }
     let mut out = format!("{}\n\n{}", style.strong(&many(view.groups.len(), "group")), table.render(style));
-    let mut table = Table::new(&[("control packets", left), ("so far", right), ("over the limit", right)]);
+    let mut table = Table::new(&["control packets", ">so far", ">over the limit"]);
     for row in &view.classes {
         table.row([row.class.clone(), count(row.packets), count(row.limited)]);
     }
     out += &format!("\n{}", table.render(style));
-    let mut table = Table::new(&[("list", left), ("rule", left), ("packets", right), ("bytes", right)]);
+    let mut table = Table::new(&["list", "rule", ">packets", ">bytes"]);
     for row in &view.rules {
         table.row([row.list.clone(), row.rule.clone(), count(row.packets), bytes(row.bytes)]);
     }

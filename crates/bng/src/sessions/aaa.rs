@@ -265,7 +265,7 @@ impl Aaa {
     }
 
     /// The wall clock is ahead by so many milliseconds: for time stamps.
-    pub fn set_wall_clock(&mut self, ahead_ms: i64) {
+    pub(crate) fn set_wall_clock(&mut self, ahead_ms: i64) {
         self.wall_ahead_ms = ahead_ms;
     }
 

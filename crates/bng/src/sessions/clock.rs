@@ -55,18 +55,18 @@ impl LeaseClock {
     }
 
     /// By how many milliseconds the wall clock is ahead.
-    pub fn ahead_ms(&self) -> i64 {
+    pub(crate) fn ahead_ms(&self) -> i64 {
         self.ahead_ms
     }
 
     /// A lease as it is stored: it ends by the wall clock.
-    pub fn to_stored(&self, record: LeaseRecord) -> LeaseRecord {
+    pub(crate) fn to_stored(&self, record: LeaseRecord) -> LeaseRecord {
         let expiry = (i64::from(record.expiry) + self.ahead).clamp(0, u32::MAX.into()) as u32;
         LeaseRecord { expiry, ..record }
     }
 
     /// A lease as it was stored, of a group whose leases last `lease` seconds.
-    pub fn of_stored(&self, record: LeaseRecord, lease: u32) -> LeaseRecord {
+    pub(crate) fn of_stored(&self, record: LeaseRecord, lease: u32) -> LeaseRecord {
         let longest = lease.saturating_mul(2).max(LONGEST_RESTORED);
         let expiry = (i64::from(record.expiry) - self.ahead).clamp(0, u32::MAX.into()) as u32;
         LeaseRecord { expiry: expiry.min(self.now.secs().saturating_add(longest)), ..record }

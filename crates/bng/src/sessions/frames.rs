@@ -99,7 +99,7 @@ fn begin(link: &Link, kind: u16, len: usize) -> (Vec<u8>, usize) {
 }
 
 /// A datagram over IPv4.
-pub fn datagram4(
+pub(crate) fn datagram4(
     link: &Link,
     (from, from_port): (Ipv4Addr, u16),
     (to, to_port): (Ipv4Addr, u16),
@@ -172,6 +172,6 @@ pub fn source(frame: &[u8]) -> Mac {
 }
 
 /// The tags of a link header and its length: those towards a line that nothing was received from.
-pub fn tags_of(header: &([u8; 22], u8)) -> Tags {
+pub(crate) fn tags_of(header: &([u8; 22], u8)) -> Tags {
     header.0.get(..usize::from(header.1)).map(Tags::of).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ use crate::steer::Side;
 
 /// The pipeline that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Towards {
+pub enum Reinject {
     /// Downstream, from its begin: to a subscriber.
     Subscriber,
     /// Routed to the core.
@@ -31,7 +31,7 @@ pub enum Towards {
     Upstream,
 }
 
-impl Towards {
+impl Reinject {
     const ALL: [Self; 3] = [Self::Upstream, Self::Subscriber, Self::Core];
 }
 
@@ -65,7 +65,7 @@ impl Own {
     }
 
     /// Keeps a frame, which has been counted where it came from.
-    pub(super) fn put(&mut self, towards: Towards, frame: Frame, env: &mut Env) {
+    pub(super) fn put(&mut self, towards: Reinject, frame: Frame, env: &mut Env) {
         if let Err(frame) = self.0.put(towards as usize, frame) {
             give_up(frame, env);
         }
@@ -75,16 +75,16 @@ impl Own {
         self.0.drain().for_each(|frame| give_up(frame, env));
     }
 
-    pub(super) fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Towards> {
+    pub(super) fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Reinject> {
         // A burst is of one port.
-        let (towards, port) = Towards::ALL.into_iter().find_map(|it| Some((it, self.0.port_of(it as usize)?)))?;
+        let (towards, port) = Reinject::ALL.into_iter().find_map(|it| Some((it, self.0.port_of(it as usize)?)))?;
         while burst.len() < BURST
             && let Some(frame) = self.0.next_of(towards as usize, port)
         {
             let ip = L3L4::parse(env.arena().bytes(&frame));
             let Ok(i) = burst.push(frame) else { break };
             env.stats.add(Io::Released, 1);
-            if towards == Towards::Core {
+            if towards == Reinject::Core {
                 let lane = &mut burst.lane;
                 *lane.ip_mut(i) = ip.unwrap_or_default();
                 (lane.hop[i], lane.instance[i], lane.record[i]) = (NONE, state.port(port).instance, NOBODY);
@@ -136,7 +136,7 @@ impl SlowPath {
                 env.stats.add(Io::Released, 1);
                 env.pass_on(id, frame);
             }
-            Some(_) => self.own.put(Towards::Subscriber, frame, env),
+            Some(_) => self.own.put(Reinject::Subscriber, frame, env),
         }
     }
 
@@ -182,7 +182,7 @@ impl SlowPath {
     ) -> bool {
         let Some((id, view)) = core_port(state, about.instance) else { return false };
         let speaker = speaker(about, to, state, view);
-        let towards = if to == Side::Access { Towards::Subscriber } else { Towards::Core };
+        let towards = if to == Side::Access { Reinject::Subscriber } else { Reinject::Core };
         let made = make(env, |space| match to {
             Side::Core => write(space, speaker),
             Side::Access => view.write_as_received(space, |space| write(space, speaker)),

@@ -57,19 +57,11 @@ impl Stage<Bng> for ParseCore {
 #[inline(never)]
 fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (kind, l3) = match parse::link(bytes, port) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
         Ok(found) => found,
-        Err(reason) => return burst.drop(i, reason, at),
+        Err(other) => return other.leave(burst, i, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let ip = match parse::network(kind, packet) {
-        Ok(parse::Network::Ip(ip)) => ip,
-        Ok(parse::Network::Arp) => {
-            burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, punts::ARP);
-        }
-        Err(reason) => return burst.drop(i, reason, at),
-    };
     let outcome = destination(&ip, packet, port, state);
     let place = match ip.version {
         4 => state.subscribers.place4(port.instance, ip.dst),

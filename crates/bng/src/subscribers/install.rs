@@ -268,7 +268,7 @@ impl Subscribers {
     }
 
     /// What was installed, read back from a record.
-    pub fn spec_of(&self, record: LineId) -> Option<SubscriberSpec> {
+    pub(crate) fn spec_of(&self, record: LineId) -> Option<SubscriberSpec> {
         let head = self.head(record)?;
         let outer = Outer::parse(head.link.get(..head.link_len.into())?).ok()?;
         let some = |prefix: u64| (prefix != NO_PREFIX).then_some(prefix);

@@ -23,7 +23,7 @@ use engine::Gateway as _;
 use frame::Caps;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
 
 /// The wall clock when the other one shows 0, in ms.
 const EPOCH: u64 = 1_700_000_000_000;
@@ -58,14 +58,8 @@ impl Device {
         let environment = Environment { clock: Box::new(wall), told: Box::new(|| {}), seed: 7, radius: None };
         attach(config, &mut control, &mut workers, Stored::default(), environment)
             .map_err(|error| error.to_string())?;
-        let crew = |worker: bng::assemble::WorkerInit| Crew {
-            gateway: worker.gateway,
-            layout: worker.layout,
-            hand_off: worker.hand_off,
-        };
-        let crews: Vec<_> = workers.into_iter().map(crew).collect();
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
-        let rig = Rig::among(crews, &ports, memory, &clock);
+        let rig = Rig::among(workers, &ports, memory, &clock);
         let mut device = Self { rig, control, clock, wall_set, before: Counters::default() };
         device.settle();
         // What it announces at the start is put aside.

@@ -398,7 +398,7 @@ impl Config {
     ///
     /// # Errors
     /// The set's name, where there is none of that name.
-    pub fn set_of(&self, profile: &Profile) -> Result<u32, String> {
+    pub(crate) fn set_of(&self, profile: &Profile) -> Result<u32, String> {
         let Some(name) = &profile.classifiers else { return Ok(u32::MAX) };
         let at = self.classifiers.iter().position(|set| &set.name == name);
         at.map(|at| at as u32).ok_or_else(|| name.clone())

@@ -127,7 +127,7 @@ impl Control {
     ///
     /// # Errors
     /// When there is no such modem or classifier.
-    pub fn remove_classifier(&mut self, mac: Mac, id: u16) -> Result<(), Refusal> {
+    pub(crate) fn remove_classifier(&mut self, mac: Mac, id: u16) -> Result<(), Refusal> {
         let mut all = self.classifiers(mac)?;
         let at = all.iter().position(|(other, _)| *other == id);
         let at = at.ok_or_else(|| Refusal(format!("modem {mac} has no classifier {id}")))?;

@@ -2,7 +2,7 @@
 
 use crypto::Key;
 use dataplane::hqos::NONE;
-use engine::{Env, Io, PortId};
+use engine::{Env, PortId};
 
 use super::CableGateway;
 use crate::depi;
@@ -128,12 +128,7 @@ pub(super) fn carry_out(state: &mut State, command: Command, env: &mut Env) -> A
             Answer::Sequences(into)
         }
         Command::Send(port, frame) => {
-            if let Some(made) = env.pool.make(&frame) {
-                env.send(port, made);
-            } else {
-                env.stats.drop_outside(drops::NO_FRAME, frame.len());
-                env.stats.add(Io::Originated, 1);
-            }
+            env.send_copy(port, &frame);
             Answer::Sent(frame)
         }
     }

@@ -42,7 +42,7 @@ impl Fence {
     }
 
     /// Whether the process ends within that time.
-    pub fn ends_within(&self, patience: Duration) -> bool {
+    pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         loop {
             let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();

@@ -55,7 +55,7 @@ impl Observer {
     }
 
     /// Control, if it is not locked.
-    pub fn try_control(&self) -> Option<MutexGuard<'_, Control>> {
+    pub(crate) fn try_control(&self) -> Option<MutexGuard<'_, Control>> {
         match self.control.try_lock() {
             Ok(control) => Some(control),
             Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),

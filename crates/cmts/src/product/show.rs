@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::protocol::{CableReply, CableRequest, ChannelsView, ClassifierView, FlowView, ModemView, Reply, Request};
 use gateway::cli::Key;
 use gateway::show::{Look, Table as Shown, View};
-use gateway::tables::{Align, Style, Table, bytes, count, many, si};
+use gateway::tables::{Style, Table, bytes, count, many, si};
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Modems>(), View::of::<ServiceFlows>(), View::of::<Channels>()];
@@ -104,18 +104,17 @@ pub fn text(view: &CableReply, before: Option<&CableReply>, style: Style) -> Str
 }
 
 fn modems(modems: &[ModemView], style: Style) -> String {
-    let right = Align::Right;
     let mut table = Table::new(&[
-        ("modem", Align::Left),
-        ("group", Align::Left),
-        ("profile", Align::Left),
-        ("hosts", Align::Left),
-        ("sid", right),
-        ("said/key", right),
-        ("down packets", right),
-        ("bytes", right),
-        ("up packets", right),
-        ("bytes", right),
+        "modem",
+        "group",
+        "profile",
+        "hosts",
+        ">sid",
+        ">said/key",
+        ">down packets",
+        ">bytes",
+        ">up packets",
+        ">bytes",
     ]);
     for modem in modems {
         let hosts = match modem.hosts.as_slice() {
@@ -140,7 +139,7 @@ fn modems(modems: &[ModemView], style: Style) -> String {
 }
 
 fn classifiers(rules: &[ClassifierView], style: Style) -> String {
-    let mut table = Table::new(&[("id", Align::Right), ("rule", Align::Left)]);
+    let mut table = Table::new(&[">id", "rule"]);
     for ClassifierView { id, rule } in rules {
         table.row([id.to_string(), rule.trim().replace('\n', ", ")]);
     }
@@ -148,26 +147,25 @@ fn classifiers(rules: &[ClassifierView], style: Style) -> String {
 }
 
 fn flows(flows: &[FlowView], style: Style) -> String {
-    let right = Align::Right;
     let mut table = Table::new(&[
-        ("modem", Align::Left),
-        ("flow", Align::Left),
-        ("rate", right),
-        ("peak", right),
-        ("reserved", right),
-        ("prio", right),
-        ("dsid", right),
-        ("came", right),
-        ("sent", right),
-        ("bits", right),
-        ("waiting", right),
-        ("bits", right),
-        ("full", right),
-        ("aqm", right),
-        ("p(drop)", right),
-        ("mean wait", right),
-        ("jitter", right),
-        ("longest", right),
+        "modem",
+        "flow",
+        ">rate",
+        ">peak",
+        ">reserved",
+        ">prio",
+        ">dsid",
+        ">came",
+        ">sent",
+        ">bits",
+        ">waiting",
+        ">bits",
+        ">full",
+        ">aqm",
+        ">p(drop)",
+        ">mean wait",
+        ">jitter",
+        ">longest",
     ]);
     let rate = |rate: Option<u64>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{}bit/s", si(rate as f64)));
     for flow in flows {
@@ -219,26 +217,25 @@ fn since(now: &ChannelsView, before: &ChannelsView) -> ChannelsView {
 }
 
 fn channels(view: &ChannelsView, style: Style) -> String {
-    let right = Align::Right;
     let mut table = Table::new(&[
-        ("group", Align::Left),
-        ("channel", Align::Left),
-        ("session", right),
-        ("capacity", right),
-        ("load", right),
-        ("frames", right),
-        ("mean", right),
-        ("selects", right),
-        ("DEPI", right),
-        ("full", right),
-        ("partial", right),
-        ("1 segment", right),
-        ("2", right),
-        ("3", right),
-        ("4", right),
-        ("5", right),
-        ("6", right),
-        ("7+", right),
+        "group",
+        "channel",
+        ">session",
+        ">capacity",
+        ">load",
+        ">frames",
+        ">mean",
+        ">selects",
+        ">DEPI",
+        ">full",
+        ">partial",
+        ">1 segment",
+        ">2",
+        ">3",
+        ">4",
+        ">5",
+        ">6",
+        ">7+",
     ]);
     for channel in &view.channels {
         let load = channel.bits as f64 / (channel.capacity as f64 * view.seconds).max(1.0);
@@ -258,7 +255,7 @@ fn channels(view: &ChannelsView, style: Style) -> String {
         table.row(head.into_iter().chain(channel.segments[1..].iter().map(|n| count(*n))));
     }
     let mut out = format!("{}\n\n{}\n", style.strong(&many(view.channels.len(), "channel")), table.render(style));
-    let mut table = Table::new(&[("counted", Align::Left), ("so far", right), ("", Align::Left)]);
+    let mut table = Table::new(&["counted", ">so far", ""]);
     for (id, n, help) in view.counters.iter().filter(|(_, n, _)| *n > 0) {
         table.row([id.clone(), count(*n), help.clone()]);
     }

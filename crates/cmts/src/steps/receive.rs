@@ -64,19 +64,13 @@ impl Stage<Cmts> for ReceiveNetwork {
 #[inline(never)]
 fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (kind, l3, tag) = match link(bytes, port) {
+    let link = link(bytes, port);
+    let tag = link.map_or(UNTAGGED, |(.., tag)| tag);
+    let (l3, ip) = match parse::ip(bytes, link.map(|(kind, l3, _)| (kind, l3))) {
         Ok(found) => found,
-        Err(reason) => return burst.drop(i, reason, at),
+        Err(other) => return other.leave(burst, i, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let ip = match parse::network(kind, packet) {
-        Ok(parse::Network::Ip(ip)) => ip,
-        Ok(parse::Network::Arp) => {
-            burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, punts::ARP);
-        }
-        Err(reason) => return burst.drop(i, reason, at),
-    };
     let (ours, martian, link_local, hash) = match ip.version {
         4 => (port.is_mine4(ip.dst), is_martian4(ip.src), false, state.modems.prefetch4(ip.dst)),
         _ => {

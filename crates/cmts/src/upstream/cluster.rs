@@ -359,12 +359,12 @@ impl Order {
     }
 
     /// Takes out all that wait: cluster, number, bytes.
-    pub fn take_all(&mut self) -> Vec<(u32, u16, Vec<u8>)> {
+    pub(crate) fn take_all(&mut self) -> Vec<(u32, u16, Vec<u8>)> {
         self.held.drain(..).map(|held| (held.cluster, held.sequence, held.bytes)).collect()
     }
 
     /// A cluster one of whose segments has waited too long, and the first segment of it that is here.
-    pub fn oldest_late(&self, now: u64) -> Option<(u32, u16)> {
+    pub(crate) fn oldest_late(&self, now: u64) -> Option<(u32, u16)> {
         let late = self.held.iter().find(|held| now.saturating_sub(held.since) >= self.wait_ns)?;
         // Within half of all numbers the one that is not behind any other is the first.
         let of_it = || self.held.iter().filter(|held| held.cluster == late.cluster);

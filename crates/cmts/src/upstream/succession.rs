@@ -9,7 +9,7 @@ use crate::{drops, punts};
 
 impl Upstream {
     /// Takes out what is under way, for another process to go on with. Nothing stays that a packet was taken in for.
-    pub fn export_upstream(&mut self, env: &mut Env) -> Vec<UnderWay> {
+    pub(crate) fn export_upstream(&mut self, env: &mut Env) -> Vec<UnderWay> {
         let mut all = Vec::new();
         let mut hand_out = |begun: bool, under_way| {
             if begun {

@@ -21,7 +21,7 @@ use engine::Gateway as _;
 use frame::Caps;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use wire::Mac;
 
 /// A gateway, its control, and a clock.
@@ -45,15 +45,9 @@ impl Device {
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (control, seats) = assemble(config, &caps).map_err(|error| error.to_string())?;
-        let crew = |seat: cmts::assemble::WorkerInit| Crew {
-            gateway: seat.gateway,
-            layout: seat.layout,
-            hand_off: seat.hand_off,
-        };
-        let crews: Vec<_> = seats.into_iter().map(crew).collect();
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
-        let rig = Rig::among(crews, &ports, memory, &clock);
+        let rig = Rig::among(seats, &ports, memory, &clock);
         let mut device = Self { rig, control, clock, before: Counters::default() };
         device.settle();
         // What it announces at the start is put aside.

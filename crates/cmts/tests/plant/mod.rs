@@ -8,7 +8,7 @@ use cmts::control::Control;
 use cmts::gateway::CableGateway;
 use engine::Io;
 use frame::Caps;
-use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use traffic::cable::{Cuts, Downstream, Group, Hosts, Mix, Modem, Plant, Upstream, Workload};
 use wire::Mac;
 use wire::l2tp::{Carrier, Cookie};
@@ -190,9 +190,7 @@ pub const NOW: u64 = 1_000_000_000;
 pub fn rig(config: &Config, seats: Vec<WorkerInit>, clock: &Clock) -> Rig<CableGateway> {
     let ports = config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0 });
     let ports: Vec<_> = ports.collect();
-    let crew = |seat: WorkerInit| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
-    let crews: Vec<_> = seats.into_iter().map(crew).collect();
-    Rig::among(crews, &ports, Memories { slots: config.frames.packet_buffers, slot_bytes: 2048 }, clock)
+    Rig::among(seats, &ports, Memories { slots: config.frames.packet_buffers, slot_bytes: 2048 }, clock)
 }
 
 impl World {

@@ -59,7 +59,7 @@ impl Overload {
     }
 
     /// Whether the next request is one of those to keep back.
-    pub fn keeps_back(&mut self, now: Time) -> bool {
+    pub(crate) fn keeps_back(&mut self, now: Time) -> bool {
         self.owed += u32::from(self.reduction(now));
         let back = self.owed >= 100;
         self.owed -= if back { 100 } else { 0 };

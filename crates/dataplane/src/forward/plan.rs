@@ -68,7 +68,7 @@ pub(super) struct TunnelPlan {
 
 impl Plan {
     /// Learns (or corrects) a neighbour. False when nothing changed.
-    pub fn set_neighbour(&mut self, port: u8, address: IpAddr, mac: Mac) -> bool {
+    pub(crate) fn set_neighbour(&mut self, port: u8, address: IpAddr, mac: Mac) -> bool {
         match self.by_neighbour.get(&(port, address)) {
             Some(at) if self.neighbours[*at].2 == mac => false,
             Some(at) => {
@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Gives a neighbour a stack of tags of its own, which its port takes from then on beside its own.
-    pub fn set_tags(&mut self, port: u8, address: IpAddr, tags: Tags) {
+    pub(crate) fn set_tags(&mut self, port: u8, address: IpAddr, tags: Tags) {
         if let Some(view) = self.ports.get_mut(usize::from(port)) {
             if tags != view.tags && !view.also.contains(&tags) {
                 view.also.push(tags);
@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// Forgets a neighbour.
-    pub fn remove_neighbour(&mut self, port: u8, address: IpAddr) -> bool {
+    pub(crate) fn remove_neighbour(&mut self, port: u8, address: IpAddr) -> bool {
         let Some(at) = self.by_neighbour.remove(&(port, address)) else { return false };
         self.neighbours.swap_remove(at);
         if let Some((port, address, _)) = self.neighbours.get(at) {
@@ -128,11 +128,6 @@ impl Plan {
         Some((id, true))
     }
 
-    /// Tunnels' far ends, by number.
-    pub fn tunnel_remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.tunnels.iter().map(|t| t.remote)
-    }
-
     /// The neighbour through which an address is reached: itself on a link, else the longest matching route's
     /// gateway.
     pub fn next_hop(&self, instance: InstanceId, to: IpAddr) -> Option<(u8, IpAddr)> {
@@ -147,7 +142,7 @@ impl Plan {
     }
 
     /// The neighbours that routes and tunnels lead through, with their ports.
-    pub fn next_hops(&self) -> BTreeSet<(u8, IpAddr)> {
+    pub(crate) fn next_hops(&self) -> BTreeSet<(u8, IpAddr)> {
         let remotes: HashSet<_> = self.tunnels.iter().map(|tunnel| (tunnel.instance, tunnel.remote)).collect();
         let remotes = remotes.into_iter().filter(|(instance, remote)| self.owner(*instance, *remote).is_none());
         let routes = self.routes.iter().filter_map(|route| match route.via {

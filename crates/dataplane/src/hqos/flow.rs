@@ -261,7 +261,7 @@ impl<T: Label> Flow<T> {
     }
 
     /// Computes its drop probability anew, if it is time; `whole` is its group's rate in bit/s.
-    pub fn manage(&mut self, now: u64, whole: impl Fn(&Self) -> u64) {
+    pub(crate) fn manage(&mut self, now: u64, whole: impl Fn(&Self) -> u64) {
         let Some(aqm) = self.terms.spec.aqm.filter(|_| self.in_use && self.terms.pie.is_due(now)) else { return };
         let (bytes, credit) = self.backlog();
         // A flow without rates is as fast as its group.
@@ -273,7 +273,7 @@ impl<T: Label> Flow<T> {
 
     /// Whether active queue management drops a packet of `len` bytes that comes.
     #[inline]
-    pub fn aqm_drops(&mut self, len: u32) -> bool {
+    pub(crate) fn aqm_drops(&mut self, len: u32) -> bool {
         self.asks & asks::AQM != 0
             && self.terms.spec.aqm.is_some_and(|aqm| self.terms.pie.drops(&aqm, len, self.bytes.into()))
     }
@@ -294,7 +294,7 @@ impl<T: Label> Flow<T> {
 
     /// The list it belongs to now.
     #[inline]
-    pub fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
+    pub(crate) fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
         if self.asks & asks::RESERVED != 0 && self.terms.reserved.affords(now, bytes) {
             return 0;
         }
@@ -302,13 +302,13 @@ impl<T: Label> Flow<T> {
     }
 
     /// When its reserved rate will let a packet of `bytes` go first.
-    pub fn reserved_at(&self, bytes: u32) -> u64 {
+    pub(crate) fn reserved_at(&self, bytes: u32) -> u64 {
         self.terms.reserved.ready_at(bytes)
     }
 
     /// Whether both buckets allow a packet of `bytes`; if so, its credit is taken.
     #[inline]
-    pub fn may_send(&mut self, now: u64, bytes: u32) -> May {
+    pub(crate) fn may_send(&mut self, now: u64, bytes: u32) -> May {
         if self.asks & asks::RATES == 0 { May::Go } else { self.by_rates(now, bytes) }
     }
 

@@ -60,7 +60,7 @@ impl Lease {
     /// Whether a frame may go. What it takes is known by [`spend`](Self::spend): the last frame of a lease may be longer than
     /// what is left, and the next lease pays for it.
     #[inline]
-    pub fn may_send(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         self.credit > 0
     }
 

@@ -227,11 +227,6 @@ impl<T: Copy> Tree<T> {
         leaf.map(|leaf| leaf.queues.map(|queue| (queue.packets, queue.bytes))).unwrap_or_default()
     }
 
-    /// What a node has counted.
-    pub fn node_counts(&self, number: u32) -> Option<NodeCounts> {
-        self.nodes.get(number as usize).map(|node| node.counts)
-    }
-
     /// Asks for the lines of a leaf that a packet of a class is about to wait in.
     #[inline(always)]
     pub fn prefetch(&self, id: u32, class: u8) {

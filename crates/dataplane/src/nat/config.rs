@@ -127,7 +127,7 @@ const SPARE_BLOCKS: usize = 1 << 16;
 
 impl Config {
     /// Blocks that an address has.
-    pub fn blocks_per_address(&self) -> usize {
+    pub(crate) fn blocks_per_address(&self) -> usize {
         (65536 - usize::from(self.first_port)) / usize::from(self.block_ports.max(1))
     }
 

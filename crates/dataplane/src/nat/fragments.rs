@@ -18,7 +18,7 @@ pub(super) struct Whole {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct FragmentFlow {
     whole: Whole,
     /// The mapping its first fragment took, and that mapping's session.
     mapping: LineId,
@@ -28,7 +28,7 @@ struct Entry {
 
 /// The memory. Fixed in size; what does not fit pushes out the oldest of its four places.
 pub(super) struct Fragments {
-    entries: Box<[[Entry; WAYS]]>,
+    entries: Box<[[FragmentFlow; WAYS]]>,
     seed: u64,
 }
 
@@ -36,7 +36,7 @@ impl Fragments {
     /// Room for `capacity` packets or a few more.
     pub(super) fn new(capacity: usize, seed: u64) -> Self {
         let whole = Whole { src: 0, dst: 0, domain: 0, ident: 0, protocol: 0 };
-        let none = Entry { whole, mapping: LineId(0), session: 0, until: 0 };
+        let none = FragmentFlow { whole, mapping: LineId(0), session: 0, until: 0 };
         let sets = capacity.div_ceil(WAYS).next_power_of_two();
         Self { entries: vec![[none; WAYS]; sets].into(), seed }
     }
@@ -54,7 +54,7 @@ impl Fragments {
         let entries = &mut self.entries[set];
         let own = entries.iter().position(|entry| entry.whole == whole);
         let oldest = || entries.iter().enumerate().min_by_key(|(_, entry)| entry.until).map_or(0, |(at, _)| at);
-        entries[own.unwrap_or_else(oldest)] = Entry { whole, mapping, session, until: now + MEMORY_NS };
+        entries[own.unwrap_or_else(oldest)] = FragmentFlow { whole, mapping, session, until: now + MEMORY_NS };
     }
 
     /// All that are remembered: packet, mapping, session, and until when.

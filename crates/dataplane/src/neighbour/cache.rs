@@ -145,7 +145,7 @@ pub struct Heard {
 
 impl Heard {
     /// What there is to learn about the sender; nothing from one that has no address yet.
-    pub fn from_message(message: &NeighbourMessage) -> Option<Heard> {
+    pub(crate) fn from_message(message: &NeighbourMessage) -> Option<Heard> {
         use NeighbourMessage::*;
         let claim = |address: IpAddr, mac: Option<Mac>| {
             let known = !address.is_unspecified() && mac.is_some();
@@ -170,7 +170,7 @@ impl Heard {
 type Key = (u16, IpAddr);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Neighbour {
     state: State,
     /// Known in all states but incomplete and failed.
     mac: Mac,
@@ -184,7 +184,7 @@ struct Entry {
     verify: bool,
 }
 
-impl Entry {
+impl Neighbour {
     fn known(&self) -> Option<Mac> {
         (!matches!(self.state, State::Incomplete | State::Failed)).then_some(self.mac)
     }
@@ -194,7 +194,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct NeighbourCache {
     config: Config,
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, Neighbour>,
     /// The deadlines of all entries that have one.
     timers: BTreeSet<(u64, Key)>,
     unproven: usize,
@@ -216,7 +216,7 @@ impl NeighbourCache {
             }
             out.push(Action::Send(Request { port, address, to: None }));
             let deadline = now.saturating_add(self.config.retry);
-            self.put(key, Entry { tries: 1, ..Self::fresh(State::Incomplete, Mac::ZERO, deadline) });
+            self.put(key, Neighbour { tries: 1, ..Self::fresh(State::Incomplete, Mac::ZERO, deadline) });
             return Wanted::Asked;
         };
         if entry.state == State::Stale && !entry.verify {
@@ -284,13 +284,13 @@ impl NeighbourCache {
         if known || (!self.entries.contains_key(&key) && self.entries.len() >= self.config.max_entries) {
             return;
         }
-        self.put(key, Entry { proven: true, verify: true, ..Self::fresh(State::Stale, mac, 0) });
+        self.put(key, Neighbour { proven: true, verify: true, ..Self::fresh(State::Stale, mac, 0) });
         out.push(Action::Resolved { port, address, mac });
     }
 
     /// Sets a neighbour by configuration.
-    pub fn set_static(&mut self, port: u16, address: IpAddr, mac: Mac, out: &mut Vec<Action>) {
-        self.put((port, address), Entry { proven: true, ..Self::fresh(State::Static, mac, u64::MAX) });
+    pub(crate) fn set_static(&mut self, port: u16, address: IpAddr, mac: Mac, out: &mut Vec<Action>) {
+        self.put((port, address), Neighbour { proven: true, ..Self::fresh(State::Static, mac, u64::MAX) });
         out.push(Action::Resolved { port, address, mac });
     }
 
@@ -389,12 +389,12 @@ impl NeighbourCache {
         self.entries.len() < self.config.max_entries && self.unproven < self.config.max_unproven
     }
 
-    fn fresh(state: State, mac: Mac, deadline: u64) -> Entry {
-        Entry { state, mac, deadline, tries: 0, proven: false, verify: false }
+    fn fresh(state: State, mac: Mac, deadline: u64) -> Neighbour {
+        Neighbour { state, mac, deadline, tries: 0, proven: false, verify: false }
     }
 
     /// Makes an entry stale.
-    fn age(&self, entry: &mut Entry, now: u64) {
+    fn age(&self, entry: &mut Neighbour, now: u64) {
         entry.state = State::Stale;
         entry.verify = self.config.refresh;
         let wait = if entry.verify { self.config.verify_after } else { self.config.forget_after };
@@ -402,7 +402,7 @@ impl NeighbourCache {
     }
 
     /// Stores an entry, its timer and its count with it.
-    fn put(&mut self, key: Key, entry: Entry) {
+    fn put(&mut self, key: Key, entry: Neighbour) {
         match self.entries.entry(key) {
             Place::Vacant(place) => {
                 place.insert(entry);

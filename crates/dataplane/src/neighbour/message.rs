@@ -86,7 +86,7 @@ impl NeighbourMessage {
     /// Reads an ARP message (RFC 826); what the link padded is ignored. Requests and replies only.
     ///
     /// A sender must be a single station, and its address one host's, or unspecified in a request.
-    pub fn parse_arp(arp: &[u8]) -> Result<NeighbourMessage, Malformed> {
+    pub(crate) fn parse_arp(arp: &[u8]) -> Result<NeighbourMessage, Malformed> {
         let arp: &[u8; 28] = arp.first_chunk().ok_or(Malformed::Short)?;
         let address = |at: usize| fast::be32(arp, at).map(Ipv4Addr::from_bits).ok_or(Malformed::Short);
         let sender = Mac(fast::array(arp, 8).ok_or(Malformed::Short)?);
@@ -110,7 +110,7 @@ impl NeighbourMessage {
     ///
     /// The hop limit must be 255, so nobody beyond the link can have sent it (RFC 4861, 3.1), and all other checks of
     /// sections 6.1 and 7.1 are made; unknown options are passed over.
-    pub fn parse_nd(ip: &[u8]) -> Result<NeighbourMessage, Malformed> {
+    pub(crate) fn parse_nd(ip: &[u8]) -> Result<NeighbourMessage, Malformed> {
         let packet = ip6::Packet::new_checked(ip)?;
         let message = packet.payload();
         if packet.next_header() != protocol::ICMP6 {

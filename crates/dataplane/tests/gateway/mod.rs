@@ -4,7 +4,7 @@
 
 use dataplane::StageConfig;
 use dataplane::acl::{AccessLists, CheckAcl, HasAccessLists, Hits};
-use dataplane::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
+use dataplane::nat::{HairpinQueue, Nat, TranslateIn, TranslateOut, Translates};
 use dataplane::parse::{HasIp, UserIp, malformed};
 use dataplane::reassemble::{CatchFragments, Reassembly, Whose};
 use dataplane::route::HasHop;
@@ -127,7 +127,7 @@ pipelines! {
             parse: Parse, whole: CatchFragments, nat: TranslateIn, acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE>,
         }
         down_whole: DownWhole("down_whole") { nat: TranslateIn, acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE> }
-        down_turned: DownTurned("down_turned") { acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE> }
+        down_hairpin: DownHairpin("down_turned") { acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE> }
     }
 }
 
@@ -153,7 +153,7 @@ pub struct Plane {
     pub state: State,
     /// Fragments from inside and from outside.
     reassembly: [Reassembly; 2],
-    turned: Turned,
+    hairpins: HairpinQueue,
 }
 
 impl Plane {
@@ -163,7 +163,7 @@ impl Plane {
             pipelines: Pipelines::new(&mut layout, &Everything(hits.clone())),
             state,
             reassembly: [Reassembly::new(config, 1), Reassembly::new(config, 2)],
-            turned: Turned::new(64),
+            hairpins: HairpinQueue::new(64),
         };
         (plane, layout)
     }
@@ -188,7 +188,7 @@ impl Gateway for Plane {
     fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
             match punt {
-                punts::HAIRPIN => self.turned.push(frame, WORLD, env),
+                punts::HAIRPIN => self.hairpins.push(frame, WORLD, env),
                 punts::REASSEMBLE => {
                     let ip = *burst.lane.ip(i);
                     let side = usize::from(frame.meta.port);
@@ -205,9 +205,9 @@ impl Gateway for Plane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Toy>, env: &mut Env) -> bool {
-        self.turned.poll(burst, env, |_, _, _| {});
+        self.hairpins.poll(burst, env, |_, _, _| {});
         if !burst.is_empty() {
-            self.pipelines.down_turned.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            self.pipelines.down_hairpin.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
             return true;
         }
         self.reassembly[0].poll(burst, env, |_, _, _| {});
@@ -221,7 +221,7 @@ impl Gateway for Plane {
     }
 
     fn held(&self) -> usize {
-        self.turned.held() + self.reassembly.iter().map(Reassembly::held).sum::<usize>()
+        self.hairpins.held() + self.reassembly.iter().map(Reassembly::held).sum::<usize>()
     }
 
     fn tick(&mut self, env: &mut Env) {
@@ -234,7 +234,7 @@ impl Gateway for Plane {
     }
 
     fn close(&mut self, env: &mut Env) {
-        self.turned.close(env);
+        self.hairpins.close(env);
         self.reassembly.iter_mut().for_each(|reassembly| reassembly.close(env));
     }
 }

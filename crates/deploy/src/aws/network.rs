@@ -276,7 +276,7 @@ fn interface(fleet: &Fleet, machine: u32, gateway: u32, role: &str, kind: Kind) 
 }
 
 /// Where control planes find each gateway.
-pub fn pfcp_addresses(fleet: &Fleet) -> Vec<String> {
+pub(crate) fn pfcp_addresses(fleet: &Fleet) -> Vec<String> {
     let of = |ordinal: u32| {
         let zone = fleet.zone(ordinal / fleet.gateways().max(1));
         subnet(fleet, zone, Kind::Admin).and_then(|network| fleet.address(network, ordinal))

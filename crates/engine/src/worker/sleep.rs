@@ -3,6 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use table::waker::Waker;
+
 use super::Worker;
 use crate::clock::{Clock, Tsc};
 use crate::gateway::Gateway;
@@ -82,6 +84,15 @@ impl<G: Gateway> Worker<G> {
         }
     }
 
+    /// It is awake again; `called`: what it sleeps on was readable, or it did not sleep after all.
+    fn wake_up(&self, called: bool) {
+        match self.gateway.waker() {
+            Some(waker) if called => drop(waker.drain()),
+            Some(waker) => waker.awake(),
+            None => {}
+        }
+    }
+
     /// Sleeps; with a time, for that time whatever packets come.
     fn sleep(&mut self, moderate: Option<Duration>) {
         if self.unkicked_since.is_some() {
@@ -96,11 +107,12 @@ impl<G: Gateway> Worker<G> {
             self.stale = false;
         }
         let longest = self.longest_sleep(now).min(moderate.unwrap_or(Duration::MAX));
+        self.gateway.waker().inspect(|waker| waker.fall_asleep());
         let called = !self.gateway.fall_asleep();
         // Looked at when other workers know that this one sleeps: what they hand over from here on wakes it.
         let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
         if called || handed || !self.again.is_empty() || longest.is_zero() {
-            self.gateway.wake_up(true);
+            self.wake_up(true);
             // What keeps it awake may need this CPU.
             std::thread::yield_now();
             return;
@@ -112,7 +124,7 @@ impl<G: Gateway> Worker<G> {
         let happened = fds.wait(longest);
         self.env.stats.set(Io::SleepsUntil, 0);
         self.env.stats.add(Io::Sleeps, 1);
-        self.gateway.wake_up(happened.iter().any(|what| matches!(what, Some(Source::Call))));
+        self.wake_up(happened.iter().any(|what| matches!(what, Some(Source::Call))));
         self.env.stats.set(Io::CpuNs, self.meter.begin());
         if moderate.is_some() {
             return; // it did not listen to them
@@ -138,7 +150,7 @@ impl<G: Gateway> Worker<G> {
     fn fds(&self, packets_wake: bool) -> Fds<'_> {
         let mut fds = Fds { list: [None; FDS], count: 0, partial: false };
         // The gateway first: there is always room for it.
-        let call = self.gateway.wait_fd();
+        let call = self.gateway.waker().map(Waker::fd);
         fds.partial |= call.is_none();
         fds.add(call, Source::Call);
         for (n, door) in self.ports.iter().enumerate().filter(|_| packets_wake) {

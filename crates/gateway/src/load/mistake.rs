@@ -54,7 +54,7 @@ impl Mistake {
     }
 
     /// Something is not there: the place is the section that should have it.
-    pub fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         matches!(*self.problem, Problem::Missing(_))
     }
 

@@ -30,14 +30,14 @@ pub fn find(tree: &Spanned<DeTable<'_>>, path: &[String]) -> Range<usize> {
 }
 
 /// The path of keys and positions that leads to a place in the text, as far as there is one.
-pub fn path_at(tree: &Spanned<DeTable<'_>>, place: &Range<usize>) -> Vec<String> {
+pub(crate) fn path_at(tree: &Spanned<DeTable<'_>>, place: &Range<usize>) -> Vec<String> {
     let mut path = Vec::new();
     table_path(tree.get_ref(), place, &mut path);
     path
 }
 
 /// The whole `key = value` around a span that is the value of that path.
-pub fn assignment(tree: &Spanned<DeTable<'_>>, path: &[String], span: Range<usize>) -> Range<usize> {
+pub(crate) fn assignment(tree: &Spanned<DeTable<'_>>, path: &[String], span: Range<usize>) -> Range<usize> {
     let found = find(tree, path);
     if found.start <= span.start && span.end <= found.end { found } else { span }
 }
@@ -50,7 +50,7 @@ pub fn shown(text: &str, span: Range<usize>) -> Range<usize> {
 }
 
 /// A span of at least one character that lies inside the text.
-pub fn visible(text: &str, span: Range<usize>) -> Range<usize> {
+pub(crate) fn visible(text: &str, span: Range<usize>) -> Range<usize> {
     let mut start = span.start.min(text.len());
     if start == text.len() || span.is_empty() && text[start..].starts_with('\n') {
         // The end of the text, or of a line: mark the last character before it.

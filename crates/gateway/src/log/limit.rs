@@ -67,7 +67,7 @@ impl Limiter {
     }
 
     /// Whether events are suppressed that nothing has told of yet.
-    pub fn is_suppressing(&self) -> bool {
+    pub(crate) fn is_suppressing(&self) -> bool {
         self.0.values().any(|kind| kind.suppressed > 0)
     }
 

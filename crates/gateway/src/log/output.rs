@@ -27,7 +27,7 @@ pub struct Style {
 
 impl Style {
     /// As stderr wants it.
-    pub fn of_stderr(json: bool) -> Self {
+    pub(crate) fn of_stderr(json: bool) -> Self {
         let stream = std::env::var("JOURNAL_STREAM").ok();
         Self { json, journal: stream.is_some_and(|stream| is_stream(&io::stderr(), &stream)) }
     }
@@ -46,7 +46,7 @@ impl Style {
 }
 
 /// Whether a descriptor is the file that `JOURNAL_STREAM` names as `device:inode` (systemd.exec(5)).
-pub fn is_stream(file: &impl AsFd, stream: &str) -> bool {
+pub(crate) fn is_stream(file: &impl AsFd, stream: &str) -> bool {
     let Some((device, inode)) = stream.split_once(':') else { return false };
     let stat = rustix::fs::fstat(file);
     stat.is_ok_and(|stat| device.parse() == Ok(stat.st_dev) && inode.parse() == Ok(stat.st_ino))

@@ -150,7 +150,7 @@ impl Record {
     }
 
     /// Notes that so many of its kind were suppressed before it.
-    pub fn add_suppressed(&mut self, suppressed: u64) {
+    pub(crate) fn add_suppressed(&mut self, suppressed: u64) {
         self.fields.push(("suppressed".to_owned(), suppressed.into()));
     }
 

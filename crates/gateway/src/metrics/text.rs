@@ -44,7 +44,7 @@ impl Page {
     }
 
     /// The page.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 }

@@ -32,13 +32,13 @@ fn of<'a>(uris: impl Iterator<Item = &'a str>, mut listens: impl Iterator<Item =
 }
 
 /// The one command that grants a program what a configuration takes.
-pub fn setcap_line<'a>(uris: impl Iterator<Item = &'a str>, listens: impl Iterator<Item = u16>) -> String {
+pub(crate) fn setcap_line<'a>(uris: impl Iterator<Item = &'a str>, listens: impl Iterator<Item = u16>) -> String {
     let program = std::env::current_exe().map_or_else(|_| "weir".to_owned(), |path| path.display().to_string());
     format!("setcap {}+ep {program}", of(uris, listens))
 }
 
 /// What the helper keeps to open those ports now and later, and to register packet memory if it does.
-pub fn of_helper(scope: &Scope) -> Capabilities {
+pub(crate) fn of_helper(scope: &Scope) -> Capabilities {
     let kept = Capabilities::NET_RAW.and(Capabilities::NET_ADMIN).and(Capabilities::BPF);
     let kept = if scope.memory.is_some() { kept.and(Capabilities::IPC_LOCK) } else { kept };
     if scope.ports.iter().any(|port| port.place.netns.is_some()) { kept.and(Capabilities::SYS_ADMIN) } else { kept }

@@ -24,7 +24,7 @@ impl Notify {
     }
 
     /// Tells the service manager which process is the gateway from now on.
-    pub fn main_process(&self, pid: i32) {
+    pub(crate) fn main_process(&self, pid: i32) {
         let _ = self.0.send(format!("MAINPID={pid}").as_bytes());
     }
 

@@ -1,9 +1,7 @@
 //! A worker's gateway.
 
-use std::os::fd::BorrowedFd;
-
 use dataplane::parse;
-use engine::{Burst, Clock, Ctx, Env, Io, PortId, SteerKey, TraceFilter, drops};
+use engine::{Burst, Clock, Ctx, Env, PortId, SteerKey, TraceFilter};
 use table::command::Inbox;
 use table::waker::Waker;
 use wire::Outer;
@@ -94,12 +92,7 @@ impl<R: Routed> engine::Gateway for Plane<R> {
                 Answer::Report(rows)
             }
             Command::Send(port, frame) => {
-                if let Some(made) = env.pool.make(&frame) {
-                    env.send(port, made);
-                } else {
-                    env.stats.drop_outside(drops::NO_FRAME, frame.len());
-                    env.stats.add(Io::Originated, 1);
-                }
+                env.send_copy(port, &frame);
                 Answer::Sent(frame)
             }
         });
@@ -125,20 +118,11 @@ impl<R: Routed> engine::Gateway for Plane<R> {
     fn fall_asleep(&mut self) -> bool {
         // What this turn's packets reported to control: the next turn may be far.
         self.call_control(0);
-        self.waker.fall_asleep();
         self.state.tables.park();
         self.inbox.is_empty() && self.slow.held() == 0
     }
 
-    fn wake_up(&mut self, called: bool) {
-        if called {
-            self.waker.drain();
-        } else {
-            self.waker.awake();
-        }
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.waker.fd())
+    fn waker(&self) -> Option<&Waker> {
+        Some(&self.waker)
     }
 }

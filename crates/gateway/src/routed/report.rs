@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Routed, Router};
 use crate::show::{Look, Table as Shown};
 use crate::socket::{Ask, RawAnswer, RawRequest};
-use crate::tables::{Align, Table, count};
+use crate::tables::{Table, count};
 
 /// A request: `{"ask": "report"}`.
 #[derive(Serialize, Deserialize)]
@@ -53,10 +53,10 @@ impl<R: Routed> Shown for Report<R> {
     fn text(look: &Look<'_, Self::Seen>) -> String {
         let rows: Vec<Value> = look.now.0.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
         let fields = rows.first().and_then(Value::as_object).into_iter().flatten();
-        let align = |value: &Value| if value.is_number() { Align::Right } else { Align::Left };
-        let heads: Vec<_> = fields.map(|(name, value)| (name.replace('_', " "), align(value))).collect();
-        let heads: Vec<_> = heads.iter().map(|(name, align)| (name.as_str(), *align)).collect();
-        let mut table = Table::new(&heads);
+        let head = |(name, value): (&String, &Value)| {
+            format!("{}{}", if value.is_number() { ">" } else { "" }, name.replace('_', " "))
+        };
+        let mut table = Table::new(&fields.map(head).collect::<Vec<_>>());
         for row in &rows {
             table.row(row.as_object().into_iter().flat_map(|fields| fields.values()).map(cell));
         }

@@ -55,8 +55,8 @@ pub fn assemble<R: Routed>(config: &R::Config, caps: &[Caps]) -> Result<(Control
         let (pipelines, own) = R::build(config, worker, &mut layout);
         let state = State { tables: Tables::new(routing.reader()), own };
         let slow = SlowPath::new(events);
-        let plane = Plane { pipelines, state, slow, inbox, waker: waker.clone(), control: control.clone(), told: 0 };
-        workers.push(WorkerInit { plane, waker, layout, hand_off: None });
+        let plane = Plane { pipelines, state, slow, inbox, waker, control: control.clone(), told: 0 };
+        workers.push(WorkerInit { plane, layout, hand_off: None });
     }
     if count > 1 {
         // Gateways know the owner themselves.

@@ -67,7 +67,7 @@ impl Followed {
     }
 
     /// A connection has ended, and its trace with it.
-    pub fn hung_up(&self, connection: u64) {
+    pub(crate) fn hung_up(&self, connection: u64) {
         let mut tracing = self.owner();
         if tracing.is_some_and(|(owner, _)| owner == connection) {
             self.stop();

@@ -37,14 +37,24 @@ pub struct WorkerEnds {
     /// Its thread, as the kernel numbers them; 0 before it has begun.
     pub thread: Arc<AtomicI32>,
     /// Ends the worker's sleep: after a command or a request was put where it looks in its next turn.
-    pub waker: Waker,
+    pub waker: Option<Waker>,
 }
 
 impl WorkerEnds {
     /// Asks for a fresh look at its ports. Does not wait.
     fn ask_ports(&self) {
         self.port_stats.iter().for_each(PortStatsReader::ask);
-        self.waker.nudge();
+        self.nudge();
+    }
+
+    /// Ends the worker's sleep if it sleeps.
+    pub fn nudge(&self) {
+        self.waker.as_ref().inspect(|waker| waker.nudge());
+    }
+
+    /// Ends the worker's sleep in any case.
+    pub fn wake(&self) {
+        self.waker.as_ref().inspect(|waker| waker.wake());
     }
 }
 
@@ -168,7 +178,7 @@ impl Shell {
     }
 
     /// Lets the configuration be read again by `reload`.
-    pub fn set_reload(&self, reload: Box<dyn Reload>) {
+    pub(crate) fn set_reload(&self, reload: Box<dyn Reload>) {
         let _ = self.reload.set(reload);
     }
 
@@ -201,7 +211,7 @@ impl Shell {
 
     /// Lets threads that wait for a lock of control have it: one that takes it again and again, as in a flood, would be
     /// there first each time.
-    pub fn let_others_in(&self) {
+    pub(crate) fn let_others_in(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -253,12 +263,12 @@ impl Shell {
 
     /// Turns that each worker has made. One that sleeps is woken, so that it makes one before it is asked again.
     pub fn turns(&self) -> Vec<u64> {
-        self.workers.iter().for_each(|ends| ends.waker.nudge());
+        self.workers.iter().for_each(|ends| ends.nudge());
         self.workers.iter().map(|ends| ends.stats.io(Io::Turns)).collect()
     }
 
     /// Gives `set` the hardware addresses that interfaces have now. Called every turn of control.
-    pub fn follow_addresses(&self, set: impl Fn(PortId, Mac) -> bool) {
+    pub(crate) fn follow_addresses(&self, set: impl Fn(PortId, Mac) -> bool) {
         let Some(first) = self.workers.first() else { return };
         for (port, mac) in self.addresses.look(&first.port_stats, self.now_ns()) {
             if set(port, mac) {

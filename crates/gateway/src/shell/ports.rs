@@ -50,7 +50,7 @@ impl WorkerPorts {
 }
 
 /// The running gateway has not sent a port.
-pub fn not_handed_over(uri: &str) -> PortError {
+pub(crate) fn not_handed_over(uri: &str) -> PortError {
     PortError::BadUri { uri: uri.to_owned(), what: "the running gateway has no such port".to_owned() }
 }
 
@@ -85,7 +85,7 @@ pub struct PortEntry<'p> {
 }
 
 /// What a configuration says of its packet memory.
-pub fn arena_config(frames: &Frames) -> ArenaConfig {
+pub(crate) fn arena_config(frames: &Frames) -> ArenaConfig {
     ArenaConfig { slots: frames.packet_buffers, slot_bytes: frames.packet_buffer_bytes, headroom: HEADROOM }
 }
 

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{HandOff, Layout, Time, Worker, WorkerConfig};
+use engine::{Gateway as _, Time, Worker, WorkerConfig, WorkerInit};
 use frame::{Arena, Caps, Pool};
 use port::{Steer, Wires};
-use table::waker::Waker;
 
 use super::observe::{PortName, Shell, WorkerEnds};
 use super::pin;
@@ -66,18 +65,6 @@ pub struct Ended {
     pub slots_missing: i64,
     /// Workers that did not end by themselves.
     pub crashed: usize,
-}
-
-/// What becomes a worker once it has its ports.
-pub struct WorkerInit<G> {
-    /// What it runs.
-    pub plane: G,
-    /// Ends the worker's sleep; also used to stop it.
-    pub waker: Waker,
-    /// Stages of the gateway's pipelines, as entered when these were made.
-    pub layout: Layout,
-    /// Its ends of the rings between workers, when there are several.
-    pub hand_off: Option<HandOff>,
 }
 
 /// All workers, and what they share with control.
@@ -159,19 +146,13 @@ impl Opened {
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
         let (mut ends, mut standing, mut seats) = (Vec::new(), Vec::new(), Vec::new());
         for (n, (init, (pool, ports))) in workers.into_iter().zip(ports).enumerate() {
+            let waker = init.plane.waker().cloned();
             let worker = Worker::new(init.plane, init.layout, pool, ports.ports, run.clone());
             let worker = worker.with_hand_off(init.hand_off);
             let cpu = head.workers.cpus.get(n).copied();
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
             let thread = Arc::<AtomicI32>::default();
-            ends.push(WorkerEnds {
-                cpu,
-                stats,
-                tracer,
-                port_stats: ports.port_stats,
-                thread: thread.clone(),
-                waker: init.waker,
-            });
+            ends.push(WorkerEnds { cpu, stats, tracer, port_stats: ports.port_stats, thread: thread.clone(), waker });
             standing.push(worker);
             seats.push((cpu, thread));
         }
@@ -317,7 +298,7 @@ impl<P: Product> Process<P> {
     /// Closed only when all stand still: until then they may hand packets to each other.
     fn stand_still(&mut self) -> Vec<std::thread::Result<Worker<P::Plane>>> {
         self.stop.store(true, Ordering::Relaxed);
-        self.shell().workers().iter().for_each(|worker| worker.waker.wake());
+        self.shell().workers().iter().for_each(|worker| worker.wake());
         self.threads.drain(..).map(JoinHandle::join).collect()
     }
 

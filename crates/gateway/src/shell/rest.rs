@@ -43,7 +43,7 @@ impl ControlWaker {
     }
 
     /// Whether there was a call since the last turn began.
-    pub fn is_called(&self) -> bool {
+    pub(crate) fn is_called(&self) -> bool {
         self.called.load(Ordering::Acquire)
     }
 }

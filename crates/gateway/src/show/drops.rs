@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::heading;
 use crate::snapshot::Snapshot;
-use crate::tables::{Align, Style, Table, bytes, count, many, si};
+use crate::tables::{Style, Table, bytes, count, many, si};
 
 /// One reason at one stage, all workers together.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -72,20 +72,12 @@ pub fn page(counted: &Snapshot, total: &Snapshot, since_start: bool, style: Styl
 }
 
 fn tables(counted: &Snapshot, total: &Snapshot, style: Style) -> String {
-    let right = Align::Right;
     let mut out = String::new();
     let rows = rows(counted, total);
     if rows.is_empty() {
         out += "  no packet was dropped\n\n";
     } else {
-        let mut table = Table::new(&[
-            ("stage", Align::Left),
-            ("reason", Align::Left),
-            ("packets", right),
-            ("bytes", right),
-            ("per second", right),
-            ("what it means", Align::Left),
-        ]);
+        let mut table = Table::new(&["stage", "reason", ">packets", ">bytes", ">per second", "what it means"]);
         let (mut packets, mut volume, mut rate) = (0, 0, 0.0);
         for row in &rows {
             (packets, volume, rate) = (packets + row.packets, volume + row.bytes, rate + row.rate);
@@ -109,8 +101,7 @@ fn tables(counted: &Snapshot, total: &Snapshot, style: Style) -> String {
     }
     let punted = punted(total);
     if !punted.is_empty() {
-        let mut table =
-            Table::new(&[("answered or held", Align::Left), ("packets", right), ("what it means", Align::Left)]);
+        let mut table = Table::new(&["answered or held", ">packets", "what it means"]);
         for (reason, sentence, packets) in punted {
             table.row([reason, count(packets), sentence]);
         }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::snapshot::Snapshot;
-use crate::tables::{Align, Style, Table, bytes, count};
+use crate::tables::{Style, Table, bytes, count};
 
 /// Where the packet buffers are.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -83,8 +83,7 @@ pub fn text(snapshot: &Snapshot, style: Style) -> String {
         bytes(accounts.bytes),
         accounts.pages,
     );
-    let right = Align::Right;
-    let heads = [("where", Align::Left), ("free", right), ("in ports", right), ("all", right), ("held", right)];
+    let heads = ["where", ">free", ">in ports", ">all", ">held"];
     let mut table = Table::new(&heads);
     let (mut free, mut ports, mut held) = (accounts.depot, 0, 0);
     for worker in &accounts.workers {

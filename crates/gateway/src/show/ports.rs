@@ -1,22 +1,21 @@
 //! `weir show ports`: what each port is, and what it has seen.
 
 use crate::socket::PortView;
-use crate::tables::{Align, Style, Table, count};
+use crate::tables::{Style, Table, count};
 
 /// The page. `before`: show what was counted since. `all`: counters that are zero, too.
 pub fn text(ports: &[PortView], before: Option<&[PortView]>, all: bool, style: Style) -> String {
-    let right = Align::Right;
     let mut table = Table::new(&[
-        ("port", Align::Left),
-        ("worker", right),
-        ("side", Align::Left),
-        ("kind", Align::Left),
-        ("interface", Align::Left),
-        ("link", Align::Left),
-        ("hardware address", Align::Left),
-        ("mtu", right),
-        ("slots", right),
-        ("detail", Align::Left),
+        "port",
+        ">worker",
+        "side",
+        "kind",
+        "interface",
+        "link",
+        "hardware address",
+        ">mtu",
+        ">slots",
+        "detail",
     ]);
     for port in ports {
         table.row([
@@ -44,14 +43,12 @@ fn counters(ports: &[PortView], before: Option<&[PortView]>, all: bool, style: S
     let several = ports.iter().any(|port| port.worker > 0);
     for group in ports.chunks(6) {
         let head = |port: &PortView| match several {
-            true => format!("{}@{}", port.name, port.worker),
-            false => port.name.clone(),
+            true => format!(">{}@{}", port.name, port.worker),
+            false => format!(">{}", port.name),
         };
-        let heads: Vec<String> = group.iter().map(head).collect();
         let title = if before.is_some() { "counted meanwhile" } else { "counted" };
-        let heads: Vec<(&str, Align)> =
-            [(title, Align::Left)].into_iter().chain(heads.iter().map(|head| (head.as_str(), Align::Right))).collect();
-        let mut table = Table::new(&heads);
+        let heads = [title.to_owned()].into_iter().chain(group.iter().map(head));
+        let mut table = Table::new(&heads.collect::<Vec<_>>());
         for name in names(group) {
             let values: Vec<u64> = group.iter().map(|port| value(port, before, name)).collect();
             if all || values.iter().any(|v| *v > 0) {

@@ -1,7 +1,7 @@
 //! `weir show process`: what each thread of the gateway and of its helper may do.
 
 use crate::privilege::ProcessesView;
-use crate::tables::{Align, Style, Table, bytes, many};
+use crate::tables::{Style, Table, bytes, many};
 
 /// What `weir show process` prints.
 pub fn text(view: &ProcessesView, style: Style) -> String {
@@ -23,15 +23,8 @@ pub fn text(view: &ProcessesView, style: Style) -> String {
         out += &format!("  landlock      {}{version}\n", process.landlock);
         out += &format!("  memory        {} resident, {} locked\n", bytes(it.resident_bytes), bytes(it.locked_bytes));
         out += &format!("  descriptors   {}\n\n", descriptors.join(", "));
-        let mut table = Table::new(&[
-            ("thread", Align::Right),
-            ("name", Align::Left),
-            ("CPU", Align::Right),
-            ("may run on", Align::Left),
-            ("capabilities", Align::Left),
-            ("no new privileges", Align::Left),
-            ("system calls", Align::Left),
-        ]);
+        let mut table =
+            Table::new(&[">thread", "name", ">CPU", "may run on", "capabilities", "no new privileges", "system calls"]);
         for thread in &it.threads {
             let set = confine::Capabilities::from_bits(thread.effective | thread.permitted).to_string();
             table.row([

@@ -4,7 +4,7 @@ use engine::Io;
 
 use super::heading;
 use crate::snapshot::{Snapshot, WorkerCounters};
-use crate::tables::{Align, Style, Table, bar, count, per, si};
+use crate::tables::{Style, Table, bar, count, per, si};
 
 /// The page. `all`: stages no packet has reached, too.
 pub fn text(snapshot: &Snapshot, since_start: bool, all: bool, style: Style) -> String {
@@ -89,15 +89,7 @@ fn cpu(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
 
 /// Rx, the stages, tx, other: what a packet passes from top to bottom.
 fn stages(worker: &WorkerCounters, hz: f64, all: bool) -> Table {
-    let right = Align::Right;
-    let heads = [
-        ("stage", Align::Left),
-        ("calls", right),
-        ("packets", right),
-        ("packets/call", right),
-        ("cycles/packet", right),
-        ("ns/packet", right),
-    ];
+    let heads = ["stage", ">calls", ">packets", ">packets/call", ">cycles/packet", ">ns/packet"];
     let mut table = Table::new(&heads);
     let row = |table: &mut Table, name: String, calls: u64, packets: u64, cycles: u64| {
         let (calls_f, packets_f, cycles) = (calls as f64, packets as f64, cycles as f64);

@@ -110,7 +110,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// Whether every thread sleeps, and has hardly turned since the last step: the next may be a while off.
-    pub fn is_quiet(&self, workers: &[Sight], control: Sight, now: u64) -> bool {
+    pub(crate) fn is_quiet(&self, workers: &[Sight], control: Sight, now: u64) -> bool {
         let mut still = self.workers.iter().zip(workers).chain([(&self.control, &control)]);
         let is_quiet = |(still, sight): (&Still, &Sight)| {
             let turned = still.turns.map_or(u64::MAX, |turns| sight.turns.saturating_sub(turns));

@@ -136,12 +136,6 @@ impl UserId {
         let octets = digits.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0x0f) << 4);
         UserId { imsi: Some(octets.collect()), ..UserId::default() }
     }
-
-    /// The IMSI as decimal digits.
-    pub fn imsi_digits(&self) -> Option<String> {
-        let nibbles = self.imsi.as_deref()?.iter().flat_map(|octet| [octet & 0x0f, octet >> 4]);
-        Some(nibbles.filter(|nibble| *nibble < 10).map(|nibble| char::from(b'0' + nibble)).collect())
-    }
 }
 
 impl Element for UserId {

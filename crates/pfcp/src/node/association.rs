@@ -84,7 +84,7 @@ impl Associations {
     }
 
     /// Has other pins. A peer that is pinned from now on has no further addresses.
-    pub fn set_pins(&mut self, pins: Vec<Pin>) {
+    pub(crate) fn set_pins(&mut self, pins: Vec<Pin>) {
         self.pins = pins;
         self.changes += 1;
         let is_pinned = |(_, one): &(AssociationId, &Association)| self.pin_of(&one.node_id).is_some();
@@ -96,7 +96,7 @@ impl Associations {
     }
 
     /// Has an association go by then; whether that begins now.
-    pub fn leave_by(&mut self, id: AssociationId, until: super::Time) -> bool {
+    pub(crate) fn leave_by(&mut self, id: AssociationId, until: super::Time) -> bool {
         let begins = !self.leaving.contains_key(&id);
         self.leaving.entry(id).or_insert(until);
         begins
@@ -108,20 +108,20 @@ impl Associations {
     }
 
     /// When an association goes, if it does.
-    pub fn leaves_at(&self, id: AssociationId) -> Option<super::Time> {
+    pub(crate) fn leaves_at(&self, id: AssociationId) -> Option<super::Time> {
         self.leaving.get(&id).copied()
     }
 
-    pub fn has_leaving(&self) -> bool {
+    pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    pub fn leaving_due_at(&self) -> Option<super::Time> {
+    pub(crate) fn leaving_due_at(&self) -> Option<super::Time> {
         self.leaving.values().min().copied()
     }
 
     /// One whose time is over.
-    pub fn next_to_leave(&self, now: super::Time) -> Option<AssociationId> {
+    pub(crate) fn next_to_leave(&self, now: super::Time) -> Option<AssociationId> {
         self.leaving.iter().find(|(_, until)| **until <= now).map(|(id, _)| *id)
     }
 
@@ -161,12 +161,12 @@ impl Associations {
     }
 
     /// The configuration's entry for a Node ID.
-    pub fn pin_of(&self, node: &NodeId) -> Option<usize> {
+    pub(crate) fn pin_of(&self, node: &NodeId) -> Option<usize> {
         self.pins.iter().position(|pin| pin.node_id == *node)
     }
 
     /// The first of the configuration's entries with an address.
-    pub fn pin_at(&self, address: IpAddr) -> Option<usize> {
+    pub(crate) fn pin_at(&self, address: IpAddr) -> Option<usize> {
         self.pins.iter().position(|pin| pin.contains(address))
     }
 
@@ -180,7 +180,7 @@ impl Associations {
     }
 
     /// As [`at`](Self::at), without those that have the address as a further one.
-    pub fn at_home(&self, address: IpAddr) -> impl Iterator<Item = AssociationId> {
+    pub(crate) fn at_home(&self, address: IpAddr) -> impl Iterator<Item = AssociationId> {
         let pinned = self.pins.iter().filter(move |pin| pin.contains(address));
         let pinned = pinned.filter_map(move |pin| self.of_node(&pin.node_id));
         let others = self.of_address(address).iter().copied();

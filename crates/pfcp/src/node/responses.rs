@@ -160,7 +160,7 @@ impl Responses {
     }
 
     /// Takes over what another has, which is then asked no more.
-    pub fn absorb(&mut self, other: &Responses, now: Time) {
+    pub(crate) fn absorb(&mut self, other: &Responses, now: Time) {
         for number in other.numbers.clone() {
             let (chunk, at) = other.place(number);
             let Chunk { requests, octets } = &other.chunks[chunk];

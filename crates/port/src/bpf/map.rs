@@ -106,7 +106,7 @@ impl Map {
     }
 
     /// Its descriptor, for an instruction or another map.
-    pub fn raw_fd(&self) -> RawFd {
+    pub(crate) fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
@@ -129,7 +129,7 @@ impl Map {
     ///
     /// # Errors
     /// As [`Map::update`].
-    pub fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), BpfError> {
+    pub(crate) fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), BpfError> {
         self.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())
     }
 
@@ -138,7 +138,7 @@ impl Map {
     ///
     /// # Errors
     /// As [`Map::update`].
-    pub fn set_fd_if_empty(&self, index: u32, fd: BorrowedFd<'_>) -> Result<bool, BpfError> {
+    pub(crate) fn set_fd_if_empty(&self, index: u32, fd: BorrowedFd<'_>) -> Result<bool, BpfError> {
         let (key, value) = (index.to_ne_bytes(), fd.as_raw_fd().to_ne_bytes());
         fits(key.len(), self.key)?;
         fits(value.len(), self.value_bytes()?)?;

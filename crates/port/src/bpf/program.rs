@@ -58,7 +58,7 @@ impl Program {
     }
 
     /// Its descriptor, for `setsockopt`.
-    pub fn raw_fd(&self) -> RawFd {
+    pub(crate) fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 

@@ -115,7 +115,7 @@ pub unsafe fn bpf<T>(command: i32, attr: &mut T) -> io::Result<i32> {
 ///
 /// # Safety
 /// As for [`bpf`]; `command` returns a descriptor.
-pub unsafe fn bpf_fd<T>(command: i32, attr: &mut T) -> io::Result<OwnedFd> {
+pub(crate) unsafe fn bpf_fd<T>(command: i32, attr: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise.
     let fd: RawFd = unsafe { bpf(command, attr) }?;
     // SAFETY: a descriptor the kernel just made for us; BPF descriptors are close-on-exec.
@@ -128,7 +128,7 @@ pub fn address<T>(of: *const T) -> u64 {
 }
 
 /// A name as the kernel wants it: at most 15 bytes of letters, digits, `_` and `.`, then zeroes.
-pub fn object_name(name: &str) -> [u8; 16] {
+pub(crate) fn object_name(name: &str) -> [u8; 16] {
     let mut out = [0; 16];
     for (to, from) in out[..15].iter_mut().zip(name.bytes()) {
         *to = if from.is_ascii_alphanumeric() || from == b'.' { from } else { b'_' };

@@ -32,7 +32,7 @@ impl Ledger {
     /// Strikes a slot out; false when it was not in. True means: its token may be minted again, once.
     #[inline]
     #[must_use]
-    pub fn strike(&mut self, slot: u32) -> bool {
+    pub(crate) fn strike(&mut self, slot: u32) -> bool {
         let Some(word) = self.bits.get_mut(slot as usize / 64) else { return false };
         let bit = 1 << (slot % 64);
         if *word & bit == 0 {
@@ -44,7 +44,7 @@ impl Ledger {
     }
 
     /// Strikes every slot out, telling each.
-    pub fn strike_all(&mut self, mut each: impl FnMut(u32)) {
+    pub(crate) fn strike_all(&mut self, mut each: impl FnMut(u32)) {
         for (at, word) in self.bits.iter_mut().enumerate() {
             while *word != 0 {
                 // Fits: there are at most u32::MAX slots.

@@ -72,12 +72,12 @@ impl Queue {
     }
 
     /// Whether the kernel asks to be woken to send.
-    pub fn tx_needs_wakeup(&self) -> bool {
+    pub(crate) fn tx_needs_wakeup(&self) -> bool {
         self.rings.tx.needs_wakeup()
     }
 
     /// Whether the kernel asks to be woken to take slots to receive into.
-    pub fn fill_needs_wakeup(&self) -> bool {
+    pub(crate) fn fill_needs_wakeup(&self) -> bool {
         self.rings.fill.needs_wakeup()
     }
 
@@ -201,7 +201,7 @@ impl Queue {
     ///
     /// # Safety
     /// The kernel must have let go of the memory: the socket is closed (see [`super::socket`] on when that suffices).
-    pub unsafe fn recover(&mut self, pool: &mut Pool) -> usize {
+    pub(crate) unsafe fn recover(&mut self, pool: &mut Pool) -> usize {
         let unsent = self.sending.count();
         for ledger in [&mut self.receiving, &mut self.sending] {
             // SAFETY: struck out of the ledger, and by the caller's promise nobody else uses the slot any more.

@@ -110,7 +110,7 @@ impl<T: Copy> Producer<T> {
 
     /// Whether the kernel wants to be woken to go on.
     #[inline]
-    pub fn needs_wakeup(&self) -> bool {
+    pub(crate) fn needs_wakeup(&self) -> bool {
         // SAFETY: valid by the promise of `new`.
         unsafe { self.ring.flags.as_ref() }.load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }

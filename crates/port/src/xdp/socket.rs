@@ -173,7 +173,7 @@ impl Socket {
     }
 
     /// Whether the device reads and writes our memory itself.
-    pub fn zero_copy(&self) -> bool {
+    pub(crate) fn zero_copy(&self) -> bool {
         self.zero_copy
     }
 
@@ -182,7 +182,7 @@ impl Socket {
     /// # Errors
     /// `EAGAIN`, `EBUSY`, `ENOBUFS`: later. `ENETDOWN`, `ENXIO`: link down or gone.
     #[inline]
-    pub fn kick_tx(&self) -> io::Result<()> {
+    pub(crate) fn kick_tx(&self) -> io::Result<()> {
         // SAFETY: no buffer and no address are given.
         let got = unsafe { libc::sendto(self.fd.as_raw_fd(), null(), 0, libc::MSG_DONTWAIT, null(), 0) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -190,7 +190,7 @@ impl Socket {
 
     /// Tells a driver that sleeps for want of receive slots that there are some.
     #[inline]
-    pub fn kick_rx(&self) {
+    pub(crate) fn kick_rx(&self) {
         // SAFETY: no buffer and no address are given. Nothing to do about an error: the link watch sees what matters.
         unsafe { libc::recvfrom(self.fd.as_raw_fd(), null_mut(), 0, libc::MSG_DONTWAIT, null_mut(), null_mut()) };
     }

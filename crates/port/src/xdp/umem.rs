@@ -69,13 +69,13 @@ impl Umem {
 
     /// Address of a free slot, for the fill ring.
     #[inline]
-    pub fn fill_address(&self, slot: u32) -> u64 {
+    pub(crate) fn fill_address(&self, slot: u32) -> u64 {
         u64::from(slot) * u64::from(self.stride)
     }
 
     /// Address of a frame's packet, for the transmit ring.
     #[inline]
-    pub fn packet_address(&self, frame: &Frame) -> u64 {
+    pub(crate) fn packet_address(&self, frame: &Frame) -> u64 {
         self.fill_address(frame.slot()) | (frame.headroom() as u64) << OFFSET_SHIFT
     }
 

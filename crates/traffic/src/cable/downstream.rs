@@ -150,11 +150,6 @@ impl Downstream {
         (lost, self.orders.values().map(|order| order.deepest).max().unwrap_or(0))
     }
 
-    /// Keeps whole frames as they come, for other readers; and gives those kept so far.
-    pub fn tapped(&mut self) -> Vec<Vec<u8>> {
-        self.tap.replace(Vec::new()).unwrap_or_default()
-    }
-
     /// Forgets counts; packets signed before `now_ns` are early from now on. What is known of sequences stays.
     pub fn count_from(&mut self, now_ns: u64) {
         self.heard = Heard::default();

@@ -102,7 +102,7 @@ impl Workload {
     }
 
     /// The two filter groups of a modem, by its number among all: a service group's modems have them by sixths.
-    pub const fn filters_of(&self, modem: u32) -> [u16; 2] {
+    pub(crate) const fn filters_of(&self, modem: u32) -> [u16; 2] {
         let first = (modem % self.modems / self.modems.div_ceil(FILTER_GROUPS as u32)) as u16;
         [first, (first + 1) % FILTER_GROUPS]
     }

@@ -36,7 +36,7 @@ impl Many {
     }
 
     /// Whether it is such a rule.
-    pub fn is_one(&self) -> bool {
+    pub(crate) fn is_one(&self) -> bool {
         self.has_many_meters() || self.has_many_tallies()
     }
 }

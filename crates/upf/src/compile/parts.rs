@@ -77,7 +77,7 @@ impl Parts {
 
     /// Makes room for what a rule's packets touch: where no other cells are, so that they stand together. True: beside
     /// what is done with the direction's packets.
-    pub fn begin_cells(&mut self, direction: usize) -> bool {
+    pub(crate) fn begin_cells(&mut self, direction: usize) -> bool {
         if !self.cells.len().is_multiple_of(CELLS) {
             self.cells.push([0; LINE / CELLS]);
         }
@@ -86,14 +86,14 @@ impl Parts {
 
     /// A QER's bucket of a direction, if it has one that has no place yet: beside what is done with the direction's
     /// packets, if so asked and there is room.
-    pub fn place_qer(&mut self, n: usize, direction: usize, beside: bool) {
+    pub(crate) fn place_qer(&mut self, n: usize, direction: usize, beside: bool) {
         if let (NONE8, Some(cell)) = (self.qer_places[n][direction], self.qer_cells[n][direction]) {
             self.qer_places[n][direction] = self.place(cell, direction, beside);
         }
     }
 
     /// A URR's count, likewise.
-    pub fn place_urr(&mut self, n: usize, direction: usize, beside: bool) {
+    pub(crate) fn place_urr(&mut self, n: usize, direction: usize, beside: bool) {
         if self.urr_places[n][direction] == NONE8 {
             self.urr_places[n][direction] = self.place(zerocopy::transmute!(Tally::default()), direction, beside);
         }
@@ -112,7 +112,7 @@ impl Parts {
     }
 
     /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made. And those few packets need.
-    pub fn place_the_rest(&mut self, session: &Session) {
+    pub(crate) fn place_the_rest(&mut self, session: &Session) {
         for direction in 0..2 {
             (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction, false));
             (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction, false));

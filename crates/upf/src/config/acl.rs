@@ -1,6 +1,8 @@
 //! `[[acl]]`: what may pass between subscribers and a network instance.
 
-use dataplane::acl::{AccessList, AccessLists, Action, Rule};
+use dataplane::acl::AccessLists;
+use dataplane::config::ListRules;
+pub use dataplane::config::Otherwise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +24,6 @@ pub struct Acl {
     pub default: Otherwise,
 }
 
-/// What becomes of packets that no rule matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Otherwise {
-    /// They pass.
-    #[default]
-    Permit,
-    /// They are dropped.
-    Deny,
-}
-
 /// All lists, compiled, and how many counters they have, from number `first`: one for each rule and one for each list's
 /// default, in the order they are written in.
 ///
@@ -48,19 +39,9 @@ pub fn lists(config: &Config, first: u32) -> Result<(AccessLists, u32), ConfigEr
             let what = "a second list for one network instance";
             return Err(wrong(&[&"acl", &n, &"instance"], what, "put the rules of both into one"));
         }
-        let mut rules = Vec::with_capacity(acl.rules.len());
-        for (m, text) in acl.rules.iter().enumerate() {
-            let rule: Rule = text.parse().map_err(|why: dataplane::acl::RuleError| {
-                wrong(&[&"acl", &n, &"rules", &m], format!("\"{text}\" is no rule"), why.to_string())
-            })?;
-            rules.push(Rule { counter, ..rule });
-            counter += 1;
-        }
-        let default = if acl.default == Otherwise::Permit { Action::Permit } else { Action::Deny };
-        let list = AccessList::compile(&rules, default, counter);
-        let list = list.map_err(|why| wrong(&[&"acl", &n, &"rules"], why.to_string(), "fewer rules"))?;
-        counter += 1;
-        lists.set(instance, list);
+        let rules = ListRules::read(n, &acl.rules, acl.default, counter)?;
+        counter = rules.counter + 1;
+        lists.set(instance, rules.compile(n)?);
     }
     Ok((lists, counter - first))
 }

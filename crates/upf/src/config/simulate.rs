@@ -104,7 +104,7 @@ pub struct Bearer {
 
 impl Simulate {
     /// The first subscriber's IPv4 address, if they have such.
-    pub fn first4(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn first4(&self) -> Option<Ipv4Addr> {
         self.ue_first.or_else(|| self.ue6_first.is_none().then_some(Ipv4Addr::new(10, 60, 0, 1)))
     }
 

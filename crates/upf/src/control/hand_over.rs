@@ -18,7 +18,7 @@ impl Control {
     }
 
     /// Neighbours by whose hardware addresses packets leave: those taken over from another process, too.
-    pub fn known_neighbours(&self) -> Vec<Neighbour> {
+    pub(crate) fn known_neighbours(&self) -> Vec<Neighbour> {
         self.plan().neighbours().iter().map(|(port, address, mac)| (*port, *address, mac.0)).collect()
     }
 

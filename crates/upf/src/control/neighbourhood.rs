@@ -30,7 +30,7 @@ impl Control {
 
     /// Has every next hop of routes and tunnels resolved; returns those that are not: their ports and addresses. The answers
     /// come with the next [`poll`](Self::poll)s. With `again`, those asked before are asked again.
-    pub fn resolve_next_hops(&mut self, now: u64, again: bool) -> Vec<(u8, IpAddr)> {
+    pub(crate) fn resolve_next_hops(&mut self, now: u64, again: bool) -> Vec<(u8, IpAddr)> {
         if again {
             self.neighbourhood.ask_again();
         }

@@ -34,7 +34,7 @@ pub fn say(applications: &Applications) -> PfdManagementRequest {
 impl N4 {
     /// A control plane's applications are detected by these from now on (PFD management, 7.4.3). Its sessions that detect
     /// any go by that soon; those of one that is not there any more detect it no more.
-    pub fn set_applications(&mut self, peer: u32, applications: Applications) {
+    pub(crate) fn set_applications(&mut self, peer: u32, applications: Applications) {
         if applications.is_empty() {
             self.applications.remove(&peer);
         } else {

@@ -274,6 +274,6 @@ fn update_bar(bar: &mut CreateBar, update: &UpdateBar) {
 }
 
 /// The FAR a PDR names.
-pub fn far_of(rules: &Rules, id: Option<FarId>) -> Option<&CreateFar> {
+pub(crate) fn far_of(rules: &Rules, id: Option<FarId>) -> Option<&CreateFar> {
     rules.create_fars.iter().find(|far| Some(far.far_id) == id)
 }

@@ -89,12 +89,12 @@ impl Checkpoints {
     }
 
     /// The association that deleted a session lately.
-    pub fn gone_of(&self, seid: u64) -> Option<u32> {
+    pub(crate) fn gone_of(&self, seid: u64) -> Option<u32> {
         self.gone.get(&seid).map(|gone| gone.peer)
     }
 
     /// A session's checkpoint of the round is out of date.
-    pub fn outdate(&mut self, key: u64) {
+    pub(crate) fn outdate(&mut self, key: u64) {
         self.gathered.remove(&key);
     }
 
@@ -304,7 +304,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Takes the reports out that may not have arrived.
-    pub fn take_owed(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn take_owed(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.owed)
     }
 

@@ -97,7 +97,7 @@ impl ControlPackets {
 
 impl N4 {
     /// The next GTP-U datagram to be sent from the N4 address.
-    pub fn take_gtpu(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+    pub(crate) fn take_gtpu(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         self.control_packets.out.pop_front()
     }
 
@@ -125,7 +125,7 @@ impl N4 {
     }
 
     /// A datagram came from an address that may not send any.
-    pub fn refuse_gtpu(&mut self) {
+    pub(crate) fn refuse_gtpu(&mut self) {
         self.control_packets.counters.not_allowed += 1;
     }
 

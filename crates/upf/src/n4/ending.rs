@@ -157,7 +157,7 @@ impl N4 {
     }
 
     /// An association is over: its sessions end, a few in each turn, and what waits to be carried out for it is refused.
-    pub fn end_peer(&mut self, peer: u32) {
+    pub(crate) fn end_peer(&mut self, peer: u32) {
         self.refuse_waiting(peer, Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
         self.ending_peers.insert(peer);
     }
@@ -178,7 +178,7 @@ impl N4 {
 
     /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6): those there are now, a few in each turn. A request that is repeated
     /// meanwhile adds nothing but the sessions made since.
-    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid]) {
+    pub(crate) fn end_set(&mut self, peer: u32, sets: &[FqCsid]) {
         let made = self.store.made();
         for set in sets.iter().flat_map(FqCsid::sets) {
             for id in self.store.sets().find(peer, store::named(set)) {

@@ -127,7 +127,7 @@ impl Endpoint {
     }
 
     /// Has what sessions have used written down once in so long, where sessions are kept.
-    pub fn checkpoint_every(&mut self, interval: Duration) {
+    pub(crate) fn checkpoint_every(&mut self, interval: Duration) {
         self.checkpoint_ns = interval.as_nanos() as u64; // centuries fit
     }
 

@@ -88,7 +88,7 @@ impl N4 {
     }
 
     /// Adds a session; false: there is none of that number.
-    pub fn export_session(&mut self, number: u32, clock: &WallClock, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn export_session(&mut self, number: u32, clock: &WallClock, out: &mut Vec<u8>) -> bool {
         let Some((seid, entry)) = self.store.seid(number).zip(self.store.get(number)) else { return false };
         let silence = entry.silence;
         let (since, told) = silence.map_or((0, false), Silence::parts);
@@ -158,7 +158,7 @@ impl N4 {
     }
 
     /// Takes a session out that is another process's, without a word to anybody.
-    pub fn forget_session(&mut self, number: u32, control: &mut Control, places: &mut Places<'_>) {
+    pub(crate) fn forget_session(&mut self, number: u32, control: &mut Control, places: &mut Places<'_>) {
         let Some((entry, _)) = self.take_out(number, control) else { return };
         control.abandon(entry.worker, number);
         (places.remove)(entry.worker, number);
@@ -172,7 +172,7 @@ impl N4 {
     }
 
     /// Goes on with [`export_timers`](Self::export_timers). False: they cannot be read.
-    pub fn import_timers(&mut self, octets: &[u8]) -> bool {
+    pub(crate) fn import_timers(&mut self, octets: &[u8]) -> bool {
         type Timers = (Vec<(u64, u32, u16)>, Vec<(u32, u64)>, bool);
         let Ok((notices, drops, draining)) = serde_json::from_slice::<Timers>(octets) else { return false };
         self.store.set_timers((notices, drops));

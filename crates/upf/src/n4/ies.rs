@@ -17,7 +17,7 @@ pub use table::TABLE;
 
 /// What becomes of an IE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Treatment {
+pub enum IeSupport {
     /// It is carried out.
     Carried,
     /// The user plane sends it.
@@ -30,7 +30,7 @@ pub enum Treatment {
     Refused,
 }
 
-impl Treatment {
+impl IeSupport {
     fn word(self) -> &'static str {
         match self {
             Self::Carried => "carried out",
@@ -50,7 +50,7 @@ pub struct Row {
     /// Its name in the standard.
     pub name: &'static str,
     /// What becomes of it.
-    pub treatment: Treatment,
+    pub treatment: IeSupport,
     /// Limits and reasons; may be empty.
     pub note: &'static str,
 }
@@ -221,7 +221,7 @@ impl N4 {
 
     fn take_note(&mut self, peer: u32, found: &Found) -> Result<(), Problem> {
         for (ie, rule) in &found.0 {
-            if row(*ie).is_some_and(|row| row.treatment == Treatment::Refused) {
+            if row(*ie).is_some_and(|row| row.treatment == IeSupport::Refused) {
                 let refused = Problem::of(Cause::SERVICE_NOT_SUPPORTED);
                 return Err(Problem { ie: Some(OffendingIe(*ie)), rule: *rule, ..refused });
             }

@@ -120,7 +120,7 @@ impl Intake {
     }
 
     /// Whether a queue that is held may be served again: `may` tells.
-    pub fn may_resume(&self, mut may: impl FnMut(Class) -> bool) -> bool {
+    pub(crate) fn may_resume(&self, mut may: impl FnMut(Class) -> bool) -> bool {
         self.held.iter().any(|class| may(*class))
     }
 
@@ -209,7 +209,7 @@ impl Intake {
     }
 
     /// The same of all associations, those that are over too.
-    pub fn lost_of_peers(&self) -> u64 {
+    pub(crate) fn lost_of_peers(&self) -> u64 {
         let peers = self.queues.iter().filter(|(class, _)| class.is_some());
         self.lost_before + peers.map(|(_, queue)| queue.lost).sum::<u64>()
     }

@@ -90,7 +90,7 @@ impl Keeper {
     }
 
     /// Whether background work may add changes.
-    pub fn has_background_room(&self) -> bool {
+    pub(crate) fn has_background_room(&self) -> bool {
         self.backlog < BACKGROUND && self.crowded.is_empty()
     }
 
@@ -154,7 +154,7 @@ impl N4 {
     }
 
     /// As [`keep_in`](Self::keep_in), with sessions that another process has kept until now.
-    pub fn keep_on(&mut self, keeper: Keeper, interval: u64, now: u64) {
+    pub(crate) fn keep_on(&mut self, keeper: Keeper, interval: u64, now: u64) {
         self.keeper = Some(keeper);
         self.checkpoints.begin(interval, now);
     }
@@ -188,7 +188,7 @@ impl N4 {
     }
 
     /// Keeps what is not a session.
-    pub fn keep_else(&mut self, change: Change) {
+    pub(crate) fn keep_else(&mut self, change: Change) {
         self.keep(|_| vec![change], None);
     }
 
@@ -255,7 +255,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Takes the reports out that may not have arrived.
-    pub fn take_owed(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn take_owed(&mut self) -> Vec<Vec<u8>> {
         self.kept.take_owed()
     }
 
@@ -299,12 +299,12 @@ impl Reader {
 }
 
 /// The key an association is kept under: sessions' keys, their SEIDs, have something in the lower half.
-pub fn association_key(id: AssociationId) -> u64 {
+pub(crate) fn association_key(id: AssociationId) -> u64 {
     u64::from(id.0) << 32
 }
 
 /// The association that a key is of.
-pub fn association_id(key: u64) -> AssociationId {
+pub(crate) fn association_id(key: u64) -> AssociationId {
     AssociationId((key >> 32) as u32) // the upper half, as it was put together
 }
 
@@ -313,13 +313,13 @@ pub fn association_id(key: u64) -> AssociationId {
 pub const APPLICATIONS: u64 = (u32::MAX as u64) << 32;
 
 /// Whether what is kept under a key is an association (or what [`APPLICATIONS`] names).
-pub fn is_association(key: u64) -> bool {
+pub(crate) fn is_association(key: u64) -> bool {
     key & u64::from(u32::MAX) == 0
 }
 
 /// An association as octets: its address as text after its length, the message that would set it up, and, if it has
 /// applications, the one that would bring these.
-pub fn association_bytes(association: &Association, applications: Option<&Applications>) -> Vec<u8> {
+pub(crate) fn association_bytes(association: &Association, applications: Option<&Applications>) -> Vec<u8> {
     let address = association.address.to_string();
     let message = AssociationSetupRequest {
         node_id: association.node_id.clone(),

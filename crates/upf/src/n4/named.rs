@@ -31,11 +31,11 @@ impl UnknownNetworks {
     }
 
     /// Whether sessions may have a name as one of the first network of the core side.
-    pub fn is_assumed(&self, name: &str) -> bool {
+    pub(crate) fn is_assumed(&self, name: &str) -> bool {
         self.assumed.contains(name)
     }
 
-    pub fn take_notice(&mut self) -> Option<(u32, String)> {
+    pub(crate) fn take_notice(&mut self) -> Option<(u32, String)> {
         self.notices.pop_front()
     }
 

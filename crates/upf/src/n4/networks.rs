@@ -115,7 +115,7 @@ impl Networks {
 
     /// The first DNN of the other's that means another instance here, and which. `assumed`: whether sessions may have a name as
     /// that of the first network of the core side.
-    pub fn moved_dnn(&self, new: &Self, assumed: impl Fn(&str) -> bool) -> Option<(usize, InstanceId)> {
+    pub(crate) fn moved_dnn(&self, new: &Self, assumed: impl Fn(&str) -> bool) -> Option<(usize, InstanceId)> {
         new.dnns.iter().enumerate().find_map(|(at, (name, instance))| {
             let known = self.dnns.iter().chain(&self.retired_dnns).find(|(known, _)| known == name);
             let here = known.map(|(_, here)| *here).or_else(|| assumed(name).then_some(self.core));
@@ -170,7 +170,7 @@ impl Networks {
     }
 
     /// Where tunnels may end that control planes choose. A network is named where its ports name it.
-    pub fn ip_resources(&self) -> Vec<UserPlaneIpResourceInformation> {
+    pub(crate) fn ip_resources(&self) -> Vec<UserPlaneIpResourceInformation> {
         let mut instances = self.tunnelled.clone();
         instances.sort_unstable();
         instances.dedup();
@@ -189,14 +189,14 @@ impl Networks {
     }
 
     /// Whether tunnels to us may end at an address.
-    pub fn is_endpoint(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_endpoint(&self, address: IpAddr) -> bool {
         let of_port = |(instance, ours): &(InstanceId, IpAddr)| *ours == address && self.tunnelled.contains(instance);
         self.addresses.iter().any(of_port) || self.control_path == ControlPath::Socket(address)
     }
 
     /// The instance that tunnels lead through: the one named, if tunnels end there; else the first of the access side.
     /// N9 and S5/S8 are such networks of their own, or share N3's.
-    pub fn find_tunnelled(&self, name: Option<&NetworkInstance>) -> InstanceId {
+    pub(crate) fn find_tunnelled(&self, name: Option<&NetworkInstance>) -> InstanceId {
         let known = name.and_then(|name| self.number(&name.text, true));
         known.filter(|at| self.tunnelled.contains(at)).unwrap_or(self.access)
     }
@@ -215,7 +215,7 @@ impl Networks {
     }
 
     /// Where packets between subscribers and control planes' functions go.
-    pub fn control_path(&self) -> ControlPath {
+    pub(crate) fn control_path(&self) -> ControlPath {
         self.control_path
     }
 
@@ -225,7 +225,7 @@ impl Networks {
     }
 
     /// Where tunnels from control planes' functions to us end, of the families asked for; `None`: where others do.
-    pub fn control_endpoint(&self, (ip4, ip6): (bool, bool)) -> Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)> {
+    pub(crate) fn control_endpoint(&self, (ip4, ip6): (bool, bool)) -> Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)> {
         match self.control_path {
             ControlPath::Socket(IpAddr::V4(address)) if ip4 => Some((Some(address), None)),
             ControlPath::Socket(IpAddr::V6(address)) if ip6 => Some((None, Some(address))),
@@ -235,7 +235,7 @@ impl Networks {
     }
 
     /// Whether a port speaks from an instance to an address of that family.
-    pub fn can_reach(plan: &Plan, instance: InstanceId, to: IpAddr) -> bool {
+    pub(crate) fn can_reach(plan: &Plan, instance: InstanceId, to: IpAddr) -> bool {
         let port = plan.ports.iter().find(|port| port.instance == instance);
         port.is_some_and(|port| if to.is_ipv4() { !port.v4.is_empty() } else { !port.v6.is_empty() })
     }

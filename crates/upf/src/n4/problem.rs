@@ -36,7 +36,7 @@ impl Problem {
     }
 
     /// As it is, but blaming a rule.
-    pub fn in_rule(self, rule: FailedRuleId) -> Self {
+    pub(crate) fn in_rule(self, rule: FailedRuleId) -> Self {
         Self { rule: Some(rule), ..self }
     }
 }

@@ -89,7 +89,7 @@ impl N4 {
     }
 
     /// The number the control plane has for the session that we number `seid`; 0: there is none.
-    pub fn seid_of_peer(&self, seid: u64) -> u64 {
+    pub(crate) fn seid_of_peer(&self, seid: u64) -> u64 {
         self.store.find(seid).and_then(|number| self.store.get(number)).map_or(0, |entry| entry.cp_seid)
     }
 

@@ -101,7 +101,7 @@ pub fn local_f_teid(rules: &Rules, pdi: &Pdi) -> Option<FTeid> {
 }
 
 /// The next time after `unix` at which one of the rules begins or ends to apply.
-pub fn next_change(rules: &Rules, unix: u64) -> Option<u64> {
+pub(crate) fn next_change(rules: &Rules, unix: u64) -> Option<u64> {
     let times = rules
         .create_pdrs
         .iter()

@@ -291,7 +291,7 @@ impl N4 {
     }
 
     /// The endpoint, to change.
-    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+    pub(crate) fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
@@ -348,7 +348,7 @@ impl N4 {
     }
 
     /// The queues of datagrams that have been read.
-    pub fn intake(&self) -> &Intake {
+    pub(crate) fn intake(&self) -> &Intake {
         &self.intake
     }
 
@@ -401,12 +401,12 @@ impl N4 {
     ///
     /// # Errors
     /// No thread.
-    pub fn begin_opening(&mut self) -> io::Result<()> {
+    pub(crate) fn begin_opening(&mut self) -> io::Result<()> {
         self.opening.as_mut().map_or(Ok(()), Opening::begin)
     }
 
     /// The ledger of the process that this one goes on for, when it has just been opened.
-    pub fn take_opened(&mut self) -> Option<Kept> {
+    pub(crate) fn take_opened(&mut self) -> Option<Kept> {
         self.opened.take()
     }
 
@@ -453,7 +453,7 @@ impl N4 {
     ///
     /// # Errors
     /// No more descriptors.
-    pub fn to_wait_on(&self) -> io::Result<Vec<OwnedFd>> {
+    pub(crate) fn to_wait_on(&self) -> io::Result<Vec<OwnedFd>> {
         self.sockets.to_wait_on(self.control_socket.socket())
     }
 

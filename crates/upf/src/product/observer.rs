@@ -95,8 +95,6 @@ impl Observer {
             return Ok(());
         }
         *self.config.lock().unwrap_or_else(|e| e.into_inner()) = Arc::new(config.clone());
-        drop(both);
-        self.shell.call_control();
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! Asking a worker about its sessions: only it can look into them. Questions come by a ring, a few a turn.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -89,7 +88,7 @@ pub struct QueriedPlane {
 /// The asking side.
 pub struct WorkerQuery {
     ring: Mutex<command::Control<Query, QueryAnswer>>,
-    waker: Waker,
+    waker: Option<Waker>,
 }
 
 const RING: usize = 16;
@@ -110,7 +109,7 @@ impl QueriedPlane {
     /// The plane, and whoever may ask it.
     pub fn new(plane: UserPlane) -> (Self, WorkerQuery) {
         let (ask, inbox) = command::commands(RING);
-        let query = WorkerQuery { ring: Mutex::new(ask), waker: plane.waker().clone() };
+        let query = WorkerQuery { ring: Mutex::new(ask), waker: plane.waker().cloned() };
         (Self { plane, marks: None, inbox }, query)
     }
 
@@ -126,11 +125,6 @@ impl QueriedPlane {
         while let Some(handle) = marks.take() {
             export(self.plane.sessions(), handle, out);
         }
-    }
-
-    /// Wakes its worker.
-    pub fn waker(&self) -> &Waker {
-        self.plane.waker()
     }
 
     /// What a session has used, when the worker stands still.
@@ -156,7 +150,7 @@ impl WorkerQuery {
         // Answers that came too late.
         while ring.poll().is_some() {}
         let ticket = ring.send(question).ok()?;
-        self.waker.nudge();
+        self.waker.as_ref().inspect(|waker| waker.nudge());
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && !ring.is_alone() {
             match ring.poll() {
@@ -276,11 +270,7 @@ impl Gateway for QueriedPlane {
         self.plane.fall_asleep() && self.inbox.is_empty()
     }
 
-    fn wake_up(&mut self, called: bool) {
-        self.plane.wake_up(called);
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.plane.wait_fd()
+    fn waker(&self) -> Option<&Waker> {
+        self.plane.waker()
     }
 }

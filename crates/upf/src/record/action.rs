@@ -71,7 +71,7 @@ impl Encap {
 
     /// Whether the container has a paging policy.
     #[inline(always)]
-    pub const fn has_policy(self) -> bool {
+    pub(crate) const fn has_policy(self) -> bool {
         self.kind == encap::CONTAINER && self.qfi & container::PPP != 0
     }
 

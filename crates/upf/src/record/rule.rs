@@ -41,7 +41,7 @@ pub struct RuleResult {
 
 impl RuleResult {
     /// Its counts, parted: those that count before gates and rates, and those that count behind them.
-    pub fn tallies_parted(&self) -> [[u8; PLACES]; 2] {
+    pub(crate) fn tallies_parted(&self) -> [[u8; PLACES]; 2] {
         const FLAGS: [u16; PLACES] = [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1];
         let of = |before: bool| {
             std::array::from_fn(|n| if (self.flags & FLAGS[n] != 0) == before { self.tallies[n] } else { 0 })

@@ -55,7 +55,7 @@ impl PacketQuota {
     }
 
     /// Packets that have passed in the period that holds now.
-    pub fn passed_by(&self, now: u64) -> u32 {
+    pub(crate) fn passed_by(&self, now: u64) -> u32 {
         if now < self.ends_ns { self.passed } else { 0 }
     }
 }
@@ -89,7 +89,7 @@ impl Tally {
 
     /// Whether they are to be looked at now.
     #[inline(always)]
-    pub fn is_tripped(&self) -> bool {
+    pub(crate) fn is_tripped(&self) -> bool {
         self.bytes >= self.trip
     }
 }

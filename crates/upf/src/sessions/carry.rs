@@ -56,7 +56,7 @@ impl Sessions {
     }
 
     /// Adds a session's state; nothing, if there is none of that handle.
-    pub fn export_state(&self, handle: u32, out: &mut Vec<u8>) {
+    pub(crate) fn export_state(&self, handle: u32, out: &mut Vec<u8>) {
         let Some(lines) = self.lines_of(handle) else { return };
         let Some(head) = record::head(lines) else { return };
         for (kind, row) in kinds(record::rows(lines, head)) {
@@ -74,7 +74,7 @@ impl Sessions {
     }
 
     /// Takes on a session's state of another process. False: its record has other rules, or there is none.
-    pub fn import_state(&mut self, handle: u32, state: &[u8]) -> bool {
+    pub(crate) fn import_state(&mut self, handle: u32, state: &[u8]) -> bool {
         let Some(place) = self.places.get(handle as usize).copied().flatten() else { return false };
         let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return false };
         let Some(head) = record::head(lines).copied() else { return false };

@@ -12,55 +12,55 @@ use crate::record::{self, Action, Head, QuadList};
 impl Sessions {
     /// First half of a lookup by TEID: prefetches the bucket.
     #[inline]
-    pub fn prefetch_teid(&self, teid: u32) -> Hash {
+    pub(crate) fn prefetch_teid(&self, teid: u32) -> Hash {
         self.by_teid.prefetch(teid)
     }
 
     /// Second half: the record, whose uplink lines are asked for in turn. `None` also for one that will take more time to
     /// find.
     #[inline(always)]
-    pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
+    pub(crate) fn get_teid(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
         self.uplink_of(self.by_teid.get_or_ask(hash, teid))
     }
 
     /// Second half again, of one that was not found and would have taken more time.
-    pub fn get_teid_again(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
+    pub(crate) fn get_teid_again(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
         self.uplink_of(self.by_teid.get_hashed(hash, teid))
     }
 
     /// The index of a network's IPv4 addresses, for the halves of a lookup. The same for all of a burst.
     #[inline(always)]
-    pub fn index4(&self, instance: InstanceId) -> Option<&BulkMap<u32, u32>> {
+    pub(crate) fn index4(&self, instance: InstanceId) -> Option<&BulkMap<u32, u32>> {
         self.by_v4.of(instance)
     }
 
     /// First half of a lookup by IPv4 address.
     #[inline(always)]
-    pub fn prefetch_v4(index: Option<&BulkMap<u32, u32>>, address: u32) -> Hash {
+    pub(crate) fn prefetch_v4(index: Option<&BulkMap<u32, u32>>, address: u32) -> Hash {
         index.map_or(Hash::default(), |index| index.prefetch(address))
     }
 
     /// Second half: the record, whose downlink lines are asked for in turn. `None` also for one that will take more time to
     /// find.
     #[inline(always)]
-    pub fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
+    pub(crate) fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
         self.downlink_of(index?.get_or_ask(hash, address))
     }
 
     /// Second half again, of one that was not found and would have taken more time.
-    pub fn get_v4_again(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
+    pub(crate) fn get_v4_again(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
         self.downlink_of(index?.get_hashed(hash, address))
     }
 
     /// First half of a lookup by IPv6 prefix.
     #[inline]
-    pub fn prefetch_v6(&self, instance: InstanceId, prefix: u64) -> Hash {
+    pub(crate) fn prefetch_v6(&self, instance: InstanceId, prefix: u64) -> Hash {
         self.by_v6.of(instance).map_or(Hash::default(), |index| index.prefetch(prefix))
     }
 
     /// Second half.
     #[inline]
-    pub fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
+    pub(crate) fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
         self.downlink_of(self.by_v6.of(instance)?.get_hashed(hash, prefix))
     }
 
@@ -72,7 +72,7 @@ impl Sessions {
 
     /// As [`behind4`](Self::behind4), of an IPv6 address.
     #[cold]
-    pub fn behind6(&self, instance: InstanceId, address: u128) -> Option<LineId> {
+    pub(crate) fn behind6(&self, instance: InstanceId, address: u128) -> Option<LineId> {
         self.place_of(self.by_route.find6(instance, address)?)
     }
 
@@ -88,7 +88,7 @@ impl Sessions {
 
     /// As [`is_behind4`](Self::is_behind4), of an IPv6 address.
     #[cold]
-    pub fn is_behind6(&self, id: LineId, instance: InstanceId, address: u128) -> bool {
+    pub(crate) fn is_behind6(&self, id: LineId, instance: InstanceId, address: u128) -> bool {
         self.behind6(instance, address) == Some(id) && self.by_v6.get(instance, (address >> 64) as u64).is_none()
     }
 
@@ -108,20 +108,20 @@ impl Sessions {
 
     /// Whether there are so many sessions that what is of one is likely in memory.
     #[inline(always)]
-    pub fn prefetch_l2(&self) -> bool {
+    pub(crate) fn prefetch_l2(&self) -> bool {
         self.lines.are_many()
     }
 
     /// Asks for a pair of a record's lines. Two lines cost little more than one: memory is read by the 128 bytes.
     #[inline(always)]
-    pub fn prefetch_pair(&self, id: LineId, pair: usize) {
+    pub(crate) fn prefetch_pair(&self, id: LineId, pair: usize) {
         self.lines.prefetch(id, pair * 2);
         self.lines.prefetch(id, pair * 2 + 1);
     }
 
     /// Asks for the filters of a session's direction, where there are so many that they may not be near. Waits for the head.
     #[inline(always)]
-    pub fn prefetch_filters(&self, ids: impl Iterator<Item = LineId>, uplink: bool) {
+    pub(crate) fn prefetch_filters(&self, ids: impl Iterator<Item = LineId>, uplink: bool) {
         if self.filters.are_many() {
             ids.filter_map(|id| self.window(id)).for_each(|window| {
                 self.filters.prefetch(record::head_of(window, uplink).filters);

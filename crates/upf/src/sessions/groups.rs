@@ -15,7 +15,7 @@ impl Sessions {
     /// # Errors
     /// By what it is refused: limits on the number of packets first, then buckets, as the rule names them.
     #[cold]
-    pub fn conform_group(&mut self, id: LineId, place: u8, now: u64, cost: i64) -> Result<(), Drop> {
+    pub(crate) fn conform_group(&mut self, id: LineId, place: u8, now: u64, cost: i64) -> Result<(), Drop> {
         let Some(window) = self.window_mut(id) else { return Ok(()) };
         let Members { cells, limits } = record::members_in(window, place);
         let limits = || limits.iter().filter(|at| **at != 0).map(|at| cell_at(*at));

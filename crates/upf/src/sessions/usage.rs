@@ -16,7 +16,7 @@ impl Sessions {
     }
 
     /// As [`usage`](Self::usage), into as much room as there is.
-    pub fn usage_into(&self, handle: u32, now: u64, into: &mut Vec<Usage>) {
+    pub(crate) fn usage_into(&self, handle: u32, now: u64, into: &mut Vec<Usage>) {
         let room = into.capacity();
         into.clear();
         into.extend(self.lines_of(handle).into_iter().flat_map(|lines| usages(lines, now)).take(room));
@@ -109,12 +109,12 @@ impl Sessions {
     }
 
     /// The next session that reached a bound.
-    pub fn take_reached(&mut self) -> Option<u32> {
+    pub(crate) fn take_reached(&mut self) -> Option<u32> {
         self.reached.pop()
     }
 
     /// Puts back what was taken and could not be reported.
-    pub fn put_reached(&mut self, handle: u32) {
+    pub(crate) fn put_reached(&mut self, handle: u32) {
         if self.reached.len() < self.reached.capacity() {
             self.reached.push(handle);
         }

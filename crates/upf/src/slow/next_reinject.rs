@@ -22,7 +22,7 @@ pub enum NextReinject {
     /// What waited, and what is of our own making.
     Released,
     /// From subscriber to subscriber.
-    Turned,
+    Hairpin,
     /// From access, put together.
     UplinkWhole,
     /// From the core, put together.
@@ -36,10 +36,10 @@ impl SlowPath {
             let more = self.control.poll(burst, state, env);
             return (NextReinject::UplinkWhole, more);
         }
-        if self.turned.held() > 0 {
+        if self.hairpins.held() > 0 {
             let enter = |burst: &mut Burst<Upf>, i, instance| arrive(burst, i, instance, state, None);
-            self.turned.poll(burst, env, enter);
-            return (NextReinject::Turned, true);
+            self.hairpins.poll(burst, env, enter);
+            return (NextReinject::Hairpin, true);
         }
         if let Some([up, down]) = &mut self.fragments {
             if up.is_ready() {

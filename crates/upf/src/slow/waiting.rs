@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use dataplane::forward::InstanceId;
+use dataplane::forward::{Hop, InstanceId, NONE};
 use dataplane::hold::Hold;
 use dataplane::icmp::Told;
 use dataplane::parse::HasIp;
+use dataplane::route::HasForwarding as _;
+use dataplane::slow;
 use engine::{Burst, Drop, Env, Io, Source};
 use frame::{BURST, Frame};
 use table::records::LineId;
@@ -33,6 +35,10 @@ pub struct Waiting {
     paging_ns: u64,
     /// Neighbours whose packets go on.
     ready: VecDeque<u32>,
+    /// The one whose packets are going on, and how many of them are left: those that have to wait again join behind them.
+    going: Option<(u32, usize)>,
+    /// The tables that neighbours' packets were last looked at with.
+    tables: u64,
     /// Sessions whose rules changed while packets wait.
     changed: VecDeque<u32>,
     scratch: Box<[u8]>,
@@ -46,6 +52,8 @@ impl Waiting {
             subscribers: Hold::new(limits.bytes, packets, limits.per_subscriber),
             paging_ns: limits.paging_ns,
             ready: VecDeque::with_capacity(1024),
+            going: None,
+            tables: 0,
             changed: VecDeque::with_capacity(1024),
             scratch: vec![0; LONGEST].into_boxed_slice(),
         }
@@ -73,6 +81,30 @@ impl Waiting {
             self.ready.push_back(key);
         }
         packets
+    }
+
+    /// Takes note of new tables: what waits for a neighbour they know goes on, before packets that come now are sent by them.
+    pub(super) fn tables_changed(&mut self, state: &State) {
+        let tables = state.forwarding();
+        if self.neighbours.packets() == 0 || self.tables == tables.version() {
+            return;
+        }
+        self.tables = tables.version();
+        let Self { neighbours, ready, .. } = self;
+        let resolved = |key: &u32| {
+            neighbours.front(*key).is_some_and(|held| {
+                let tag = Tag::from(held.tag);
+                tag.hop(neighbours.front_bytes(*key), state)
+                    .and_then(|hop| tables.hop(hop))
+                    .is_some_and(Hop::is_resolved)
+            })
+        };
+        ready.extend(neighbours.keys().filter(resolved));
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub(super) fn is_releasing(&self) -> bool {
+        self.going.is_some() || !self.ready.is_empty() || !self.changed.is_empty()
     }
 
     pub(super) fn expire(&mut self, env: &mut Env) {
@@ -165,9 +197,10 @@ impl Waiting {
 impl Source<Upf> for Waiting {
     fn poll(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
         while burst.len() < BURST {
-            let Some(key) = self.ready.front().copied() else { break };
-            if !self.release_neighbour(key, burst, state, env) {
-                self.ready.pop_front();
+            let next = || Some(self.ready.pop_front()?).map(|key| (key, self.neighbours.packets_of(key)));
+            let Some((key, left)) = self.going.take().or_else(next) else { break };
+            if left > 0 && self.release_neighbour(key, burst, state, env) {
+                self.going = Some((key, left - 1));
             }
         }
         while burst.len() < BURST {
@@ -176,7 +209,7 @@ impl Source<Upf> for Waiting {
                 self.changed.pop_front();
             }
         }
-        !self.ready.is_empty() || !self.changed.is_empty()
+        self.is_releasing()
     }
 
     fn held(&self) -> usize {
@@ -250,6 +283,20 @@ impl Tag {
             (0, _) => self,
             (_, 0) => Self { low: born.wrapping_sub(1), ..self },
             _ => Self { low: born, ..self },
+        }
+    }
+
+    /// The hop of a packet that begins with these bytes, by the rules and tables of now.
+    fn hop(self, packet: &[u8], state: &State) -> Option<u32> {
+        let (tables, way) = (state.forwarding(), self.way(state)?);
+        let action = state.sessions.action(way.session, way.action).filter(|_| way.action != 0);
+        if let Some(action) = action.filter(|action| action.tunnel != NONE) {
+            return tables.tunnel(action.tunnel).map(|tunnel| tunnel.hop);
+        }
+        let instance = action.map_or(way.instance, |action| action.instance.into());
+        match slow::destination(&L3L4::parse(packet).ok()?, packet) {
+            IpAddr::V4(to) => tables.hop4(instance, to.into()).ok(),
+            IpAddr::V6(to) => tables.hop6(instance, to.into()).ok(),
         }
     }
 

@@ -28,7 +28,7 @@ pub fn matters(outer_tos: u8) -> bool {
 /// The packet is to be dropped: congestion was experienced, and its ends would not understand. What is broken is left to
 /// whoever parses it.
 #[cold]
-pub fn carry_in(outer_tos: u8, message: &mut [u8]) -> Result<(), Drop> {
+pub(crate) fn carry_in(outer_tos: u8, message: &mut [u8]) -> Result<(), Drop> {
     let Ok(header) = Header::parse(message) else { return Ok(()) };
     let inside = message.get_mut(usize::from(header.payload_offset)..header.end());
     let Some(packet) = inside.filter(|_| header.message_type == message_type::G_PDU) else { return Ok(()) };

@@ -1,14 +1,14 @@
 //! The transport headers of a tunnelled packet.
 
 use dataplane::forward::PortView;
-use dataplane::parse::{Network, Usual, link, network};
+use dataplane::parse::{self, Usual};
 use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
+use crate::drops;
 use crate::lane::Upf;
-use crate::{drops, punts};
 
 /// Ethernet, IPv4 or IPv6 and UDP of a packet from access: it must be for us and for GTP-U's port (TS 29.281, 4.4.2).
 /// ARP, neighbour discovery and pings to us go to the slow path. Leaves the offset of the GTP-U header in `meta.l3`.
@@ -40,7 +40,7 @@ impl Stage<Upf> for ParseOuter {
                     // The link may have padded, or IP behind UDP; the length was checked to fit.
                     let _ = frame.truncate(whole);
                 }
-                None => parse(burst, i, port, arena, at),
+                None => any(burst, i, port, arena, at),
             }
         }
     }
@@ -95,21 +95,13 @@ fn is_sum_wrong(frame: &[u8]) -> Option<bool> {
 
 /// Any packet.
 #[inline(never)]
-fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<'_>) {
+fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (kind, l3) = match link(bytes, port) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
         Ok(found) => found,
-        Err(reason) => return burst.drop(i, reason, at),
+        Err(other) => return other.leave(burst, i, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let ip = match network(kind, packet) {
-        Ok(Network::Ip(ip)) => ip,
-        Ok(Network::Arp) => {
-            burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, punts::ARP);
-        }
-        Err(reason) => return burst.drop(i, reason, at),
-    };
     let ours = match ip.version {
         4 => port.is_mine4(ip.dst),
         _ => port.is_mine6(ip.dst6(packet)),

@@ -1,16 +1,16 @@
 //! The subscriber's own packet.
 
 use dataplane::forward::{PortView, is_martian4, is_martian6};
-use dataplane::parse::{HasIp, Network, Usual, link, malformed, network};
+use dataplane::parse::{self, HasIp, Usual, malformed};
 use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 
+use crate::drops;
 use crate::lane::Upf;
 use crate::record::NONE8;
 use crate::sessions::Sessions;
-use crate::{drops, punts};
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl Stage<Upf> for ParsePlain {
                 // The link may have padded.
                 let _ = frame.truncate(end(ip, Usual::L3 as u16));
             } else {
-                parse(burst, i, port, sessions, arena, at);
+                any(burst, i, port, sessions, arena, at);
             }
         }
         if let Some(index) = sessions.index4(port.instance) {
@@ -108,21 +108,13 @@ fn ask(burst: &mut Burst<Upf>, index: &BulkMap<u32, u32>) {
 
 /// Any frame.
 #[inline(never)]
-fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, arena: &Arena, at: At<'_>) {
+fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (kind, l3) = match link(bytes, port) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
         Ok(found) => found,
-        Err(reason) => return burst.drop(i, reason, at),
+        Err(other) => return other.leave(burst, i, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let ip = match network(kind, packet) {
-        Ok(Network::Ip(ip)) => ip,
-        Ok(Network::Arp) => {
-            burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, punts::ARP);
-        }
-        Err(reason) => return burst.drop(i, reason, at),
-    };
     let (ours, stays_here, martian, hash) = match ip.version {
         4 => {
             let ours = port.is_mine4(ip.dst);

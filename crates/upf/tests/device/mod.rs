@@ -22,8 +22,8 @@ use frame::Caps;
 use port::Uri;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
-use upf::assemble::{WorkerInit, assemble};
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
+use upf::assemble::assemble;
 use upf::config::{Config, Simulate};
 use upf::control::{Answer, Control};
 use upf::gateway::UserPlane;
@@ -76,8 +76,7 @@ impl Device {
         let (control, seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
-        let crew = |WorkerInit { plane, layout, hand_off }| Crew { gateway: plane, layout, hand_off };
-        let rig = Rig::among(seats.into_iter().map(crew), &ports, memory, &clock);
+        let rig = Rig::among(seats, &ports, memory, &clock);
         let configured = control.simulator().cloned();
         let subscribers = configured.map_or(vec![], |s| vec![s.clone(); s.count() as usize]);
         let mut device = Self {
@@ -101,6 +100,11 @@ impl Device {
     /// The worker and its wires.
     pub fn rig(&mut self) -> &mut Rig<UserPlane> {
         &mut self.rig
+    }
+
+    /// Its control.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
     }
 
     /// The worker a subscriber lives on, and its number there. Those beside the configured ones live on the first.

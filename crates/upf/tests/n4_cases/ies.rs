@@ -1,6 +1,6 @@
 //! Every information element of the table does what the table says.
 
-use upf::n4::ies::{self, TABLE, Treatment};
+use upf::n4::ies::{self, IeSupport, TABLE};
 
 use super::super::*;
 
@@ -60,7 +60,7 @@ fn with(
 fn each_element_does_as_the_table_says() {
     let mut listed: Vec<u16> = TABLE
         .iter()
-        .filter(|row| [Treatment::Ignored, Treatment::Refused].contains(&row.treatment))
+        .filter(|row| [IeSupport::Ignored, IeSupport::Refused].contains(&row.treatment))
         .map(|r| r.ie)
         .collect();
     // Parts of Aggregated URRs.
@@ -80,7 +80,7 @@ fn each_element_does_as_the_table_says() {
         let Message::SessionEstablishmentResponse(answer) = bench.say(Some(0), request.into()).message else {
             panic!("an answer of its kind")
         };
-        if ies::row(*ie).is_some_and(|row| row.treatment == Treatment::Refused) {
+        if ies::row(*ie).is_some_and(|row| row.treatment == IeSupport::Refused) {
             let refused = (answer.cause, answer.offending_ie);
             assert_eq!(refused, (Cause::SERVICE_NOT_SUPPORTED, Some(OffendingIe(*ie))), "IE {ie}");
             assert!(answer.failed_rule_id.is_some(), "IE {ie}: the rule is named");

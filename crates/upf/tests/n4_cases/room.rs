@@ -180,15 +180,21 @@ fn whatever_a_refused_modification_is_about_stays() {
     bench.close();
 }
 
-/// An answer to a report is none to a modification that is refused meanwhile: what it says stays.
-#[test]
-fn what_an_answer_to_a_report_says_outlives_a_refused_modification() {
-    let mut bench = Bench::new("");
-    let (mut session, _) = connected(&mut bench, &smf());
+/// A session whose subscriber is idle, and the report that a packet waits for it.
+fn with_a_packet_that_waits(bench: &mut Bench) -> (Session, Packet) {
+    let (mut session, _) = connected(bench, &smf());
     let idle = session.idle();
     assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
     bench.send("n6", &from_router(&response(UE)).build());
     let report = bench.unasked().pop().expect("packets wait");
+    (session, report)
+}
+
+/// An answer to a report is none to a modification that is refused meanwhile: what it says stays.
+#[test]
+fn what_an_answer_to_a_report_says_outlives_a_refused_modification() {
+    let mut bench = Bench::new("");
+    let (mut session, report) = with_a_packet_that_waits(&mut bench);
     assert!(matches!(report.message, Message::SessionReportRequest(_)), "{report:?}");
 
     bench.set_room(NO_LINES);
@@ -237,11 +243,7 @@ fn packets_that_wait_amid_a_refused_modification_are_told_of() {
 #[test]
 fn requests_of_a_session_that_ends_meanwhile_are_answered() {
     let mut bench = Bench::new("");
-    let (mut session, _) = connected(&mut bench, &smf());
-    let idle = session.idle();
-    assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
-    bench.send("n6", &from_router(&response(UE)).build());
-    let report = bench.unasked().pop().expect("packets wait");
+    let (session, report) = with_a_packet_that_waits(&mut bench);
 
     [0x98, 0x99].into_iter().for_each(|teid| bench.hear(&session, session.clone().connect(access(GNB, teid)).into()));
     let answer = SessionReportResponse { cause: Cause::SESSION_CONTEXT_NOT_FOUND, ..Default::default() };

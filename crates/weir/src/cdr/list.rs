@@ -6,7 +6,7 @@ use ledger::{Moment, Record, Status};
 
 use super::ListArgs;
 use super::source::Source;
-use gateway::tables::{Align, Style, Table, bytes, count, duration};
+use gateway::tables::{Style, Table, bytes, count, duration};
 
 /// Lists them.
 ///
@@ -39,20 +39,19 @@ pub fn last(args: &ListArgs, source: &mut Source) -> anyhow::Result<(Vec<Record>
 
 /// The page.
 pub fn text(records: &[Record], status: &Status, style: Style) -> String {
-    let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
-        ("number", right),
-        ("closed", left),
-        ("subscriber", left),
-        ("address", left),
-        ("dnn", left),
-        ("urr", right),
-        ("group", right),
-        ("up", right),
-        ("down", right),
-        ("time", right),
-        ("cause", left),
-        ("report", left),
+        ">number",
+        "closed",
+        "subscriber",
+        "address",
+        "dnn",
+        ">urr",
+        ">group",
+        ">up",
+        ">down",
+        ">time",
+        "cause",
+        "report",
     ]);
     for record in records {
         let number = |n: Option<u32>| n.map_or("–".to_owned(), |n| n.to_string());

@@ -8,7 +8,7 @@ use traffic::{DirectionResult, TrialResult};
 
 use super::losses::Lost;
 use gateway::snapshot::{Snapshot, StageCounters};
-use gateway::tables::{Align, Style, Table, bytes, count, si};
+use gateway::tables::{Style, Table, bytes, count, si};
 use upf::product::protocol::PeersView;
 
 /// A moment of it.
@@ -168,8 +168,6 @@ fn micros(us: f64) -> String {
     }
 }
 
-const RIGHT: Align = Align::Right;
-
 fn directions(traffic: &TrialResult) -> [(&'static str, &DirectionResult); 2] {
     [("uplink", &traffic.directions.uplink), ("downlink", &traffic.directions.downlink)]
 }
@@ -179,8 +177,8 @@ impl Picture<'_> {
         let full = ((self.elapsed / self.seconds).clamp(0.0, 1.0) * 40.0).round() as usize;
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(40 - full));
         let mut out = format!("\n{}\n{bar} {:.0} of {:.0} s\n\n", style.strong(self.head), self.elapsed, self.seconds);
-        let heads = ["packets/s", "Gbit/s", "forwarded", "lost", "p50", "p99", "p99.9"].map(|head| (head, RIGHT));
-        let mut table = Table::new(&[&[("direction", Align::Left)][..], &heads].concat());
+        let heads = ["direction", ">packets/s", ">Gbit/s", ">forwarded", ">lost", ">p50", ">p99", ">p99.9"];
+        let mut table = Table::new(&heads);
         for (name, d) in directions(self.traffic) {
             // What is on its way is not lost: packets of a few milliseconds.
             let on_its_way = (d.mpps * 1e6 * 0.005) as u64;
@@ -248,9 +246,8 @@ impl Story<'_> {
         let traffic = self.traffic;
         let mut out =
             format!("\n{} subscribers, {:.0} seconds over {}\n\n", count(self.ues.into()), traffic.seconds, self.port);
-        let heads =
-            ["packets/s", "Gbit/s", "sent", "forwarded", "lost", "p50", "p99", "p99.9"].map(|head| (head, RIGHT));
-        let mut table = Table::new(&[&[("direction", Align::Left)][..], &heads].concat());
+        let heads = ["direction", ">packets/s", ">Gbit/s", ">sent", ">forwarded", ">lost", ">p50", ">p99", ">p99.9"];
+        let mut table = Table::new(&heads);
         for (name, d) in directions(traffic) {
             let l = &d.latency_us;
             let counts = [d.sent_packets, d.forwarded_packets, d.lost_packets].map(count);

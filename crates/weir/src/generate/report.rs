@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use traffic::{Direction, DirectionResult, TrialResult};
 
-use gateway::tables::{Align, Style, Table, count, per, si};
+use gateway::tables::{Style, Table, count, per, si};
 
 /// A line each second, of that second.
 pub struct Live {
@@ -94,7 +94,6 @@ fn line(now: &TrialResult, before: &TrialResult) -> String {
 /// The end: what was sent, what came, how late.
 pub fn text(result: &TrialResult, style: Style) -> String {
     let directions = [("uplink", Direction::Uplink), ("downlink", Direction::Downlink)];
-    let right = Align::Right;
     let mut out = format!(
         "{} · {:.2} s · {}pps, {}bit/s forwarded · loss {}\n\n",
         style.strong("weir gen"),
@@ -103,17 +102,8 @@ pub fn text(result: &TrialResult, style: Style) -> String {
         unit(result.gbps_l2 * 1e9),
         share(result.loss_ratio),
     );
-    let mut table = Table::new(&[
-        ("direction", Align::Left),
-        ("offered", right),
-        ("sent", right),
-        ("unsent", right),
-        ("received", right),
-        ("lost", right),
-        ("loss", right),
-        ("pps", right),
-        ("bit/s", right),
-    ]);
+    let mut table =
+        Table::new(&["direction", ">offered", ">sent", ">unsent", ">received", ">lost", ">loss", ">pps", ">bit/s"]);
     for (name, direction) in directions {
         let d = result.direction(direction);
         let numbers = [d.offered_packets, d.sent_packets, d.unsent_packets, d.forwarded_packets, d.lost_packets];
@@ -123,18 +113,18 @@ pub fn text(result: &TrialResult, style: Style) -> String {
     out += &table.render(style);
     out.push('\n');
     let mut table = Table::new(&[
-        ("direction", Align::Left),
-        ("bytes/frame", right),
-        ("p50 µs", right),
-        ("p99 µs", right),
-        ("p99.9 µs", right),
-        ("max µs", right),
-        ("duplicated", right),
-        ("reordered", right),
-        ("stale", right),
-        ("corrupt", right),
-        ("misdelivered", right),
-        ("foreign", right),
+        "direction",
+        ">bytes/frame",
+        ">p50 µs",
+        ">p99 µs",
+        ">p99.9 µs",
+        ">max µs",
+        ">duplicated",
+        ">reordered",
+        ">stale",
+        ">corrupt",
+        ">misdelivered",
+        ">foreign",
     ]);
     for (name, direction) in directions {
         let d = result.direction(direction);

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use gateway::fail::Usage;
-use gateway::tables::{Align, Style, Table, count};
+use gateway::tables::{Style, Table, count};
 
 /// A measurement to plan with.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -190,16 +190,16 @@ fn arch(cpu: &str) -> &'static str {
 /// What results say: costs, laws through them, and the points as a plan takes them.
 pub fn text(measured: &[Measured], style: Style) -> String {
     let mut table = Table::new(&[
-        ("machine", Align::Left),
-        ("units", Align::Right),
-        ("frame", Align::Right),
-        ("users of each", Align::Right),
-        ("Trx", Align::Right),
-        ("Tc", Align::Right),
-        ("Ttx", Align::Right),
-        ("other", Align::Right),
-        ("Tp ns", Align::Right),
-        ("each Mpps", Align::Right),
+        "machine",
+        ">units",
+        ">frame",
+        ">users of each",
+        ">Trx",
+        ">Tc",
+        ">Ttx",
+        ">other",
+        ">Tp ns",
+        ">each Mpps",
     ]);
     for one in measured {
         let ns = one.cost_ns.map(|ns| format!("{ns:.1}"));

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use capacity::headline::Pareto;
 use capacity::limits::Allows;
 use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
+use super::rows::{self, FEW, lost, machines, maybe, percent, percent_whole, usd};
 use super::svg::{Bar, Drawn, Series, bars, escape, plot};
-use super::tables::{at_p90, binding, lost, machines, maybe, next, not_known, percent, percent_whole, range, usd};
 
 const STYLE: &str = "
 :root{--paper:#fbfbf9;--ink:#1d2327;--soft:#68737b;--rule:#dfe3e4;--card:#ffffff;--a:#2f6f8f;--b:#d98e32;--c:#8a9aa3;--good:#3c8a5b;--bad:#b8483e}
@@ -45,9 +46,6 @@ ul{margin:8px 0;padding-left:20px}li{margin:3px 0}
 .passed{color:var(--good)}.failed{color:var(--bad)}.unknown{color:var(--soft)}
 footer{color:var(--soft);font-size:13px;margin-top:48px}
 ";
-
-/// Machines in tables and plots.
-const FEW: usize = 12;
 
 /// The whole page.
 pub fn page(answer: &Answer) -> String {
@@ -170,21 +168,9 @@ fn pareto(answer: &Answer) -> String {
     if answer.pareto.len() < 2 {
         return String::new();
     }
-    let heads = ["machine", ">machines", ">$/h at P90", ">lost with one", ">own power", ">margin", "best in"];
-    let row = |one: &capacity::headline::Pareto| {
-        let cells = vec![
-            one.machine.clone(),
-            one.machines.to_string(),
-            usd(one.usd_per_hour),
-            percent(one.lost_ratio),
-            maybe(one.power, |power| power.to_string()),
-            percent_whole(one.margin),
-            one.best_in.join(", "),
-        ];
-        (answer.headline.machine.as_ref() == Some(&one.machine), cells)
-    };
+    let row = |one: &Pareto| (answer.headline.machine.as_ref() == Some(&one.machine), rows::pareto(one));
     let rows: Vec<_> = answer.pareto.iter().take(FEW).map(row).collect();
-    section("Not beaten in cost, failure domain, power and margin together", &table(&heads, &rows))
+    section("Not beaten in cost, failure domain, power and margin together", &table(&rows::PARETO, &rows))
 }
 
 fn prices(answer: &Answer) -> String {
@@ -212,32 +198,8 @@ fn candidates(answer: &Answer) -> String {
         return section("Machines", "<p>No machine is known to carry it.</p>");
     }
     let takes = |(n, one): (usize, &Candidate)| {
-        let cells = vec![
-            one.machine.clone(),
-            one.units.to_string(),
-            one.each.to_string(),
-            percent_whole(one.margin),
-            machines(one),
-            range(one),
-            maybe(one.usd_per_hour.as_ref(), |price| usd(price.value.0)),
-            maybe(one.total_usd_per_hour, |price| usd(price.0)),
-            at_p90(one),
-            percent_whole(one.cheapest_ratio),
-            lost(&one.lost_with_one),
-            format!("{}, {}", one.basis, one.from),
-        ];
-        (n == 0, cells)
-    };
-    let binds = |(n, one): (usize, &Candidate)| {
-        let cells = vec![
-            one.machine.clone(),
-            binding(one),
-            next(one),
-            maybe(one.unused.vcpus, percent),
-            maybe(one.unused.bandwidth, percent),
-            maybe(one.unused.interfaces, percent),
-            not_known(one),
-        ];
+        let mut cells = rows::takes(one);
+        cells.extend([lost(&one.lost_with_one), rows::rests_on(one)]);
         (n == 0, cells)
     };
     let heads = [
@@ -256,8 +218,9 @@ fn candidates(answer: &Answer) -> String {
     ];
     let rows: Vec<_> = shown().map(takes).collect();
     let what_it_takes = section("What it takes", &table(&heads, &rows));
-    let heads = ["machine", "binding", "=next", ">unused vCPUs", ">bandwidth", ">interfaces", "not known"];
-    let rows: Vec<_> = shown().map(binds).collect();
+    let rows: Vec<_> = shown().map(|(n, one)| (n == 0, rows::binds(one))).collect();
+    let mut heads = rows::BINDS;
+    heads[2] = "=next";
     what_it_takes + &section("What binds, and what stays unused", &table(&heads, &rows))
 }
 
@@ -335,23 +298,10 @@ fn sensitivity(answer: &Answer) -> String {
 
 fn ideal(answer: &Answer) -> String {
     let Some(ideal) = &answer.ideal else { return String::new() };
-    let heads = [">units", ">vCPUs", ">interfaces", ">each way", ">machines", ">$/h", ">lost with one"];
-    let row = |(n, size): (usize, &capacity::ideal::Size)| {
-        let cells = vec![
-            size.units.to_string(),
-            size.vcpus.to_string(),
-            size.interfaces.to_string(),
-            size.carries.to_string(),
-            size.machines.to_string(),
-            maybe(size.usd_per_hour, |price| usd(price.0)),
-            percent(size.lost_with_one),
-        ];
-        (n == ideal.best, cells)
-    };
-    let rows: Vec<_> = ideal.sizes.iter().enumerate().map(row).collect();
+    let rows: Vec<_> = ideal.sizes.iter().enumerate().map(|(n, size)| (n == ideal.best, rows::size(size))).collect();
     let price = maybe(ideal.usd_per_vcpu_hour, |price| usd(price.0));
     let title = format!("The ideal instance, after {} at {price} $/h a vCPU", ideal.after);
-    section(&title, &(table(&heads, &rows) + &list(ideal.lacks.iter())))
+    section(&title, &(table(&rows::SIZE, &rows) + &list(ideal.lacks.iter())))
 }
 
 fn equal_cost(answer: &Answer) -> String {
@@ -448,16 +398,6 @@ fn refused(answer: &Answer) -> String {
     if answer.refused.is_empty() {
         return String::new();
     }
-    let mut reasons: std::collections::BTreeMap<(String, &str), Vec<&str>> = std::collections::BTreeMap::new();
-    for one in &answer.refused {
-        reasons.entry((one.refusal.to_string(), one.why.as_str())).or_default().push(&one.machine);
-    }
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(_, machines)| std::cmp::Reverse(machines.len()));
-    let row = |((refusal, why), machines): &((String, &str), Vec<&str>)| {
-        let such = machines.iter().take(4).copied().collect::<Vec<_>>().join(", ");
-        (false, vec![machines.len().to_string(), refusal.clone(), (*why).to_owned(), such])
-    };
-    let rows: Vec<_> = reasons.iter().take(FEW).map(row).collect();
-    section("Not, and why", &table(&[">machines", "", "why", "such as"], &rows))
+    let rows: Vec<_> = rows::refusals(answer, 4).into_iter().take(FEW).map(|(_, cells)| (false, cells)).collect();
+    section("Not, and why", &table(&rows::REFUSALS, &rows))
 }

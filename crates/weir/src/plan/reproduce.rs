@@ -8,7 +8,7 @@ use clap::Args;
 
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
-use gateway::tables::{Align, Style, Table, item, many};
+use gateway::tables::{Style, Table, item, many};
 
 /// `weir plan reproduce`.
 #[derive(Debug, Args)]
@@ -70,9 +70,7 @@ pub fn text(figures: &[Figure], style: Style) -> String {
     for publication in publications {
         let of: Vec<&Figure> = figures.iter().filter(|figure| figure.publication == publication).collect();
         out += &format!("{}\n\n", style.strong(publication));
-        let heads =
-            [("", Align::Left), ("quantity", Align::Left), ("published", Align::Left), ("computed", Align::Right)];
-        let mut table = Table::new(&[&heads[..], &[("unit", Align::Left), ("verdict", Align::Left)]].concat());
+        let mut table = Table::new(&["", "quantity", "published", ">computed", "unit", "verdict"]);
         for figure in &of {
             table.row([
                 figure.id.clone(),

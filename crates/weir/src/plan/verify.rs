@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use gateway::json::JsonOutput;
 use gateway::signals;
-use gateway::tables::{Align, Style, Table, count};
+use gateway::tables::{Style, Table, count};
 
 /// `weir plan verify`.
 #[derive(Debug, Args)]
@@ -298,15 +298,7 @@ fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host, port: Po
 
 /// As people read it.
 fn text(verdict: &Verdict, style: Style) -> String {
-    let right = Align::Right;
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("frame", right),
-        ("subscribers", right),
-        ("workers", right),
-        ("Mpps", right),
-        ("of ten rounds, eight", right),
-    ]);
+    let mut table = Table::new(&["", ">frame", ">subscribers", ">workers", ">Mpps", ">of ten rounds, eight"]);
     let mut row = |what: &str, load: Load, mpps: Spread| {
         table.row([
             what.to_owned(),

@@ -83,7 +83,7 @@ impl Container {
     }
 
     /// Bytes of the extension header, its length and next-type octets included: a multiple of four.
-    pub const fn extension_len(&self) -> usize {
+    pub(crate) const fn extension_len(&self) -> usize {
         match self {
             Container::Down { ppi: Some(_), .. } => 8,
             _ => Self::SHORT_LEN,

@@ -29,7 +29,7 @@ pub struct FragmentInfo {
 impl FragmentInfo {
     /// Whether the fragment is the whole datagram: such a packet is handled as not fragmented (RFC 6946).
     #[inline]
-    pub const fn is_atomic(&self) -> bool {
+    pub(crate) const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 }

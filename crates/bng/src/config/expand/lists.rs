@@ -2,26 +2,18 @@
 
 use std::collections::HashMap;
 
-use dataplane::acl::{AccessList, AccessLists, Action, Rule, RuleError};
+use dataplane::acl::{AccessList, AccessLists, Action, Rule};
+use dataplane::config::ListRules;
 
-use super::super::{Config, ConfigError, Otherwise, wrong};
+use super::super::{Config, ConfigError, wrong};
 use super::{GroupPlan, ProfilePlan, Result};
 
 /// Rules of two access lists that are compiled into one at most: pairs are many, and each takes memory.
 const MOST_TOGETHER: usize = 512;
 
-/// An access list before it is compiled.
-struct ListRules {
-    rules: Vec<Rule>,
-    default: Action,
-    counter: u32,
-}
-
-impl ListRules {
-    /// What it does not deny passes.
-    fn only_denies(&self) -> bool {
-        self.default == Action::Permit && self.rules.iter().all(|rule| rule.action == Action::Deny)
-    }
+/// Whether what a list does not deny passes.
+fn only_denies(list: &ListRules) -> bool {
+    list.default == Action::Permit && list.rules.iter().all(|rule| rule.action == Action::Deny)
 }
 
 /// Where numbers of access lists and of their counters begin. Those of a reload are others than those it replaces: records
@@ -73,21 +65,11 @@ impl Config {
     fn lists(&self, from: Numbers) -> Result<(AccessLists, u32, Vec<ListRules>)> {
         let (mut lists, mut counter, mut all) = (AccessLists::default(), from.counter, Vec::new());
         for (n, acl) in self.acl.iter().enumerate() {
-            let mut rules = Vec::with_capacity(acl.rules.len());
-            for (m, text) in acl.rules.iter().enumerate() {
-                let rule: Rule = text.parse().map_err(|why: RuleError| {
-                    wrong(&[&"acl", &n, &"rules", &m], format!("\"{text}\" is not a rule"), why.to_string())
-                })?;
-                rules.push(Rule { counter, ..rule });
-                counter += 1;
-            }
-            let default = if acl.default == Otherwise::Permit { Action::Permit } else { Action::Deny };
-            let list = AccessList::compile(&rules, default, counter);
-            let list = list.map_err(|why| wrong(&[&"acl", &n, &"rules"], why.to_string(), "fewer rules"))?;
+            let rules = ListRules::read(n, &acl.rules, acl.default, counter)?;
             let number = u16::try_from(n).ok().and_then(|n| from.list.checked_add(n)).ok_or_else(too_many_lists)?;
-            lists.set(number, list);
-            all.push(ListRules { rules, default, counter });
-            counter += 1;
+            lists.set(number, rules.compile(n)?);
+            counter = rules.counter + 1;
+            all.push(rules);
         }
         Ok((lists, counter - from.counter, all))
     }
@@ -106,9 +88,9 @@ impl Config {
         for pair in profiles.iter().flat_map(|profile| groups.iter().map(|group| (profile.acl, group.acl))) {
             let of = |number: u16| number.checked_sub(from).and_then(|at| all.get(usize::from(at)));
             let (Some(first), Some(second)) = (of(pair.0), of(pair.1)) else { continue };
-            let (before, behind) = if first.only_denies() { (first, second) } else { (second, first) };
+            let (before, behind) = if only_denies(first) { (first, second) } else { (second, first) };
             let rules: Vec<Rule> = before.rules.iter().chain(&behind.rules).copied().collect();
-            if pairs.contains_key(&pair) || !before.only_denies() || rules.len() > MOST_TOGETHER || next == u16::MAX {
+            if pairs.contains_key(&pair) || !only_denies(before) || rules.len() > MOST_TOGETHER || next == u16::MAX {
                 continue;
             }
             if let Ok(list) = AccessList::compile(&rules, behind.default, behind.counter) {

@@ -179,7 +179,7 @@ impl<T: Copy> Leaf<T> {
 
     /// The level it belongs to now.
     #[inline(always)]
-    pub fn level_now(&mut self, tier: &Tier, now: u64) -> u8 {
+    pub(crate) fn level_now(&mut self, tier: &Tier, now: u64) -> u8 {
         if self.backlog & tier.priority() != 0
             && tier.urgent.is_some_and(|rate| bucket::affords(&rate, &mut self.urgent, now, 1))
         {
@@ -193,7 +193,7 @@ impl<T: Copy> Leaf<T> {
 
     /// The class whose packet goes next; some class has one.
     #[inline(always)]
-    pub fn next_class(&mut self, tier: &Tier) -> usize {
+    pub(crate) fn next_class(&mut self, tier: &Tier) -> usize {
         let first = self.backlog & tier.priority();
         if first != 0 {
             return first.trailing_zeros() as usize;

@@ -105,7 +105,7 @@ impl Port {
     }
 
     #[inline(always)]
-    pub fn may_send(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         self.lease.as_ref().is_none_or(Lease::may_send)
     }
 

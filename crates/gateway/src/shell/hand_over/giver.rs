@@ -210,7 +210,7 @@ fn admit<P: Product>(product: &P, stream: &UnixStream, asked: &RawRequest) -> Re
     let mut ports = Vec::new();
     for (worker, ends) in (0..).zip(shell.workers()) {
         for (port, reader) in shell.port_names().iter().zip(&ends.port_stats) {
-            match reader.hand_over(|| ends.waker.nudge()) {
+            match reader.hand_over(|| ends.nudge()) {
                 Some(Ok(handed)) => {
                     let note = PortNote { worker, name: port.name.clone(), text: handed.text.clone() };
                     ports.push((note, handed));

@@ -101,7 +101,7 @@ impl Taker {
     }
 
     /// The helper, which keeps what it keeps for the ports.
-    pub fn take_helper(&mut self) -> Option<(u32, OwnedFd)> {
+    pub(crate) fn take_helper(&mut self) -> Option<(u32, OwnedFd)> {
         self.helper.take()
     }
 
@@ -111,7 +111,7 @@ impl Taker {
     }
 
     /// What the gateway was started with, and descriptors of its own.
-    pub fn take_gateway(&mut self) -> (Value, Vec<OwnedFd>) {
+    pub(crate) fn take_gateway(&mut self) -> (Value, Vec<OwnedFd>) {
         (self.hello.gateway.take(), std::mem::take(&mut self.sockets))
     }
 

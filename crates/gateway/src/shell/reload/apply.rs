@@ -12,7 +12,7 @@ use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
 use crate::log;
 use crate::shell::Sections;
-use crate::shell::{Gateway, Loaded};
+use crate::shell::{Gateway, Loaded, Product as _};
 
 /// A running gateway's configuration, and how it is read again.
 pub trait Reload: Send + Sync {
@@ -107,6 +107,7 @@ impl<G: Gateway> Reloader<G> {
         let own: Vec<&str> = sections.iter().copied().filter(|key| G::LIVE.iter().any(|own| own.key == *key)).collect();
         if !own.is_empty() {
             G::apply(&mixed.config, &own, &product, check).map_err(|error| mixed.wrong(&error).to_string())?;
+            product.shell().call_control();
         }
         if !check {
             warn_of_former_names(&mixed.warnings);

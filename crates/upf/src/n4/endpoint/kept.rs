@@ -28,7 +28,7 @@ pub(super) struct Unkept {
 
 impl Unkept {
     /// Nothing has changed since the ledger had these.
-    pub fn none_but(kept: impl Iterator<Item = AssociationId>) -> Self {
+    pub(crate) fn none_but(kept: impl Iterator<Item = AssociationId>) -> Self {
         Self { kept: kept.collect(), ..Self::default() }
     }
 

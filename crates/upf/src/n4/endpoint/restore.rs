@@ -174,7 +174,7 @@ impl Endpoint {
     }
 
     /// Goes on keeping what another process has kept until now: what the ledger has is set right.
-    pub fn keep_on(&mut self, stored: Stored, writer: Arc<Writer>, clock: &WallClock) {
+    pub(crate) fn keep_on(&mut self, stored: Stored, writer: Arc<Writer>, clock: &WallClock) {
         let Stored { associations, sessions, .. } = stored;
         self.n4.keep_on(Keeper::new(writer), self.checkpoint_ns, clock.now);
         self.n4.keep_else(Change::Recovery(self.began.0));

@@ -1,9 +1,9 @@
 //! The table, by IE type. `docs/pfcp-ies.md` is made of it.
 
+use super::IeSupport::{self, Carried, Ignored, Informative, Refused, Sent};
 use super::Row;
-use super::Treatment::{self, Carried, Ignored, Informative, Refused, Sent};
 
-const fn row(ie: u16, name: &'static str, treatment: Treatment, note: &'static str) -> Row {
+const fn row(ie: u16, name: &'static str, treatment: IeSupport, note: &'static str) -> Row {
     Row { ie, name, treatment, note }
 }
 

@@ -90,7 +90,7 @@ impl Translator<'_> {
     }
 
     /// The end of a tunnel that packets no longer take, and its network.
-    pub fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
+    pub(crate) fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
         let way = left.far.forwarding_parameters.as_ref()?;
         // A control plane's function does not take End Markers.
         if way.destination_interface == DestinationInterface::CpFunction {

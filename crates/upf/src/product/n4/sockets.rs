@@ -76,7 +76,7 @@ impl Sockets {
     }
 
     /// These are the networks that datagrams are taken from now; an empty list allows all.
-    pub fn set_allow(&mut self, allow: Vec<Network>) {
+    pub(crate) fn set_allow(&mut self, allow: Vec<Network>) {
         if allow != self.allow || !self.filtered {
             (self.allow, self.filtered) = (allow, true);
             self.filter();
@@ -161,7 +161,7 @@ impl Sockets {
     ///
     /// # Errors
     /// No more descriptors.
-    pub fn to_wait_on(&self, other: Option<&UdpSocket>) -> io::Result<Vec<OwnedFd>> {
+    pub(crate) fn to_wait_on(&self, other: Option<&UdpSocket>) -> io::Result<Vec<OwnedFd>> {
         let all = self.group.iter().chain(other);
         all.map(|socket| socket.as_fd().try_clone_to_owned()).collect()
     }

@@ -1,7 +1,7 @@
 //! `weir show acl`: what rules of access lists have decided on.
 
 use crate::product::protocol::AclRuleView;
-use gateway::tables::{Align, Style, Table, bytes, count};
+use gateway::tables::{Style, Table, bytes, count};
 
 /// Counts since the earlier look, when there was one.
 pub fn since(now: &[AclRuleView], earlier: Option<&[AclRuleView]>) -> Vec<AclRuleView> {
@@ -15,9 +15,7 @@ pub fn since(now: &[AclRuleView], earlier: Option<&[AclRuleView]>) -> Vec<AclRul
 
 /// The page.
 pub fn text(now: &[AclRuleView], earlier: Option<&[AclRuleView]>, style: Style) -> String {
-    let right = Align::Right;
-    let mut table =
-        Table::new(&[("network", Align::Left), ("rule", Align::Left), ("packets", right), ("bytes", right)]);
+    let mut table = Table::new(&["network", "rule", ">packets", ">bytes"]);
     let mut last: Option<String> = None;
     for rule in since(now, earlier) {
         if last.as_ref().is_some_and(|last| *last != rule.instance) {

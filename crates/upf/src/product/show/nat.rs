@@ -1,24 +1,17 @@
 //! `weir show nat`: which subscriber has which public ports.
 
 use crate::product::protocol::NatView;
-use gateway::tables::{Align, Style, Table, count};
+use gateway::tables::{Style, Table, count};
 
 /// The page.
 pub fn text(view: &NatView, style: Style) -> String {
-    let right = Align::Right;
     let mut out = format!(
         "{} subscribers, {} blocks of ports, {} mappings\n\n",
         count(view.subscribers),
         count(view.blocks),
         count(view.mappings)
     );
-    let mut table = Table::new(&[
-        ("subscriber", Align::Left),
-        ("network", Align::Left),
-        ("public", Align::Left),
-        ("ports", right),
-        ("mappings", right),
-    ]);
+    let mut table = Table::new(&["subscriber", "network", "public", ">ports", ">mappings"]);
     for block in &view.list {
         let [first, last] = block.ports;
         table.row([

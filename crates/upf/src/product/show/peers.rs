@@ -1,11 +1,10 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
 use crate::product::protocol::{GuaranteedView, NewsView, PeersView};
-use gateway::tables::{Align, Style, Table, count, duration, si};
+use gateway::tables::{Style, Table, count, duration, si};
 
 /// The page.
 pub fn text(view: &PeersView, style: Style) -> String {
-    let right = Align::Right;
     let mut out = format!(
         "{} · {} · {} sessions, {} requests wait for a worker\n\n",
         style.strong(&format!("N4 at {}", view.address)),
@@ -22,14 +21,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
             count(sessions)
         );
     }
-    let mut table = Table::new(&[
-        ("control plane", Align::Left),
-        ("node", Align::Left),
-        ("state", Align::Left),
-        ("running for", right),
-        ("sessions", right),
-        ("answers heartbeats", Align::Left),
-    ]);
+    let mut table = Table::new(&["control plane", "node", "state", ">running for", ">sessions", "answers heartbeats"]);
     for peer in &view.peers {
         let state = match peer.lost_for {
             None => "up".to_owned(),
@@ -55,8 +47,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
     for peer in view.peers.iter().filter(|peer| peer.datagrams_lost > 0) {
         out += &format!("  {} of its datagrams lost: {}'s queue was full\n", count(peer.datagrams_lost), peer.address);
     }
-    let mut table =
-        Table::new(&[("GTP-U peer", Align::Left), ("network", Align::Left), ("sessions", right), ("", Align::Left)]);
+    let mut table = Table::new(&["GTP-U peer", "network", ">sessions", ""]);
     for path in &view.paths {
         let state = if path.failed { "does not answer" } else { "" };
         table.row([path.peer.clone(), path.instance.clone(), count(path.sessions), state.to_owned()]);
@@ -65,7 +56,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
         out.push('\n');
         out += &table.render(style);
     }
-    let mut table = Table::new(&[("sessions and messages", Align::Left), ("so far", right), ("", Align::Left)]);
+    let mut table = Table::new(&["sessions and messages", ">so far", ""]);
     for (what, n, sentence) in view.counters.iter().filter(|(_, n, _)| *n > 0) {
         table.row([what.clone(), count(*n), sentence.clone()]);
     }

@@ -1,12 +1,11 @@
 //! `weir show sessions`: how many there are and what they take; one of them in detail.
 
 use crate::product::protocol::{ControlPlaneView, RuleView, SessionView, SessionsView};
-use gateway::tables::{Align, Style, Table, bytes, count, duration, per};
+use gateway::tables::{Style, Table, bytes, count, duration, per};
 
 /// The page of all.
 pub fn text(view: &SessionsView, style: Style) -> String {
-    let right = Align::Right;
-    let heads = [("worker", Align::Left), ("sessions", right), ("memory", right), ("bytes/session", right)];
+    let heads = ["worker", ">sessions", ">memory", ">bytes/session"];
     let mut table = Table::new(&heads);
     let row = |table: &mut Table, name: String, sessions: u64, size: u64| {
         table.row([name, count(sessions), bytes(size), per(size as f64, sessions as f64, 0)]);
@@ -22,7 +21,7 @@ pub fn text(view: &SessionsView, style: Style) -> String {
     }
     let mut out = table.render(style);
     if !view.control.is_empty() {
-        let mut table = Table::new(&[("sessions", Align::Left), ("so far", right)]);
+        let mut table = Table::new(&["sessions", ">so far"]);
         for (what, n, _) in &view.control {
             table.row([what.clone(), count(*n)]);
         }
@@ -46,7 +45,7 @@ pub fn one(view: &SessionView, style: Style) -> String {
         out.truncate(out.trim_end().len());
         out += &format!(" · of {address}, SEID {:#x}, here {:#x}\n\n", cp_seid.0, up_seid.0);
     }
-    let mut rules = Table::new(&[("rule", Align::Left), ("id", Align::Right), ("text", Align::Left)]);
+    let mut rules = Table::new(&["rule", ">id", "text"]);
     let mut last = "";
     for RuleView { kind, id, text } in &view.rules {
         if !last.is_empty() && kind != last {
@@ -57,15 +56,14 @@ pub fn one(view: &SessionView, style: Style) -> String {
     }
     out += &rules.render(style);
     out.push('\n');
-    let right = Align::Right;
     let mut table = Table::new(&[
-        ("usage of urr", Align::Left),
-        ("up packets", right),
-        ("up bytes", right),
-        ("down packets", right),
-        ("down bytes", right),
-        ("first to last", right),
-        ("last seen", right),
+        "usage of urr",
+        ">up packets",
+        ">up bytes",
+        ">down packets",
+        ">down bytes",
+        ">first to last",
+        ">last seen",
     ]);
     for usage in &view.usage {
         table.row([
@@ -83,7 +81,7 @@ pub fn one(view: &SessionView, style: Style) -> String {
     } else {
         out += &table.render(style);
     }
-    let heads = [("credit of qer", Align::Left), ("direction", Align::Left), ("left", right), ("of", right)];
+    let heads = ["credit of qer", "direction", ">left", ">of"];
     let mut table = Table::new(&heads);
     for credit in &view.credits {
         let text = |n| if credit.unit == "packets" { format!("{} packets", count(n)) } else { bytes(n) };

@@ -12,13 +12,13 @@ use crate::{drops, punts};
 
 /// Packets punted as [`punts::HAIRPIN`], translated on both sides already: the source of the pipeline that takes them to
 /// their subscriber. Owned by one worker; holds frames, but never longer than until the next turn.
-pub struct Turned {
+pub struct HairpinQueue {
     /// The network instance each is in, as if it had come in there.
     waiting: VecDeque<(InstanceId, Frame)>,
     most: usize,
 }
 
-impl Turned {
+impl HairpinQueue {
     /// Room for `most` packets.
     pub fn new(most: usize) -> Self {
         Self { waiting: VecDeque::with_capacity(most), most }
