@@ -2,6 +2,7 @@
 
 mod links;
 mod log;
+mod nat;
 mod process;
 mod vlan;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use links::{Link, Links};
 pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
+pub use nat::{Nat, NatPool};
 pub use process::{ProcessSection, Seccomp};
 pub use vlan::{VlanStack, VlanTag};
 
