@@ -5,7 +5,7 @@
     tap0 ─ qinq.py ─ sub0 ══════════════ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
 
 The clients are Debian's udhcpc and dhclient, and the kernel's SLAAC. Everything is made here and removed at the end.
-usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload
+usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload shape nat
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
@@ -295,6 +295,54 @@ def shape():
     expect("Controlled Delay dropped some of what waited", queues["best-effort"]["queue_management"] > 0, seen)
     gateway_stops(gate)
 
+def nat():
+    """Two subscribers behind one public address: Linux's TCP both ways, the log, and who has which ports."""
+    path = config()
+    with open(path, "a") as file:
+        file.write(f"""
+[nat]
+log = "{FOLDER}/nat.log"
+[[nat.pool]]
+addresses = "192.0.2.1/32"
+""")
+    gate = gateway_runs("weir runs", (WEIR, "run", path), f"{FOLDER}/weir.sock")
+    # Nothing leads to private addresses: only what is translated is answered.
+    inside(DN, "ip", "route", "del", "100.64.0.0/10", check=False)
+    inside(DN, "ip", "route", "replace", "192.0.2.0/24", "via", "198.18.0.1")
+    addresses = {}
+    for n in (7, 8):
+        line(n, f"02:ca:00:00:00:{n:02x}")
+        addresses[n] = address_of(udhcpc(f"tap{n}"))
+        inside(SUB, "ip", "address", "add", f"{addresses[n]}/32", "dev", f"tap{n}")
+        inside(SUB, "ip", "route", "replace", "default", "via", "100.64.0.1", "dev", f"tap{n}", "onlink", "table", str(n))
+        inside(SUB, "ip", "rule", "add", "from", addresses[n], "table", str(n))
+        talks(addresses[n], "198.18.0.2")
+    for n, address in addresses.items():
+        for reverse in ([], ["-R"]):
+            server = start("ip", "netns", "exec", DN, "iperf3", "-s", "-1", "-J")
+            time.sleep(0.3)
+            got = inside(SUB, "iperf3", "-c", "198.18.0.2", "-B", address, "-t", "1", "-J", *reverse)
+            told = json.loads(server.communicate(timeout=20)[0])
+            peers = {one["remote_host"] for one in told["start"]["connected"]}
+            expect(f"the core sees subscriber {n} by the public address", peers == {"192.0.2.1"}, peers)
+            expect("and TCP flows", json.loads(got)["end"]["sum_received"]["bytes"] >= 200_000, got)
+    seen = lambda *more: json.loads(subprocess.run([WEIR, "show", "nat", "--socket", f"{FOLDER}/weir.sock", "--json", *more],
+                                                   capture_output=True, text=True).stdout)
+    view = seen()
+    expect("both have ports", {one["private"] for one in view["list"]} == set(addresses.values()), view)
+    view = seen("--ue", addresses[8])
+    expect("one is shown alone", {one["private"] for one in view["list"]} == {addresses[8]}, view)
+    ports = {tuple(one["ports"]) for one in view["list"]}
+    got = ping(DN, "-c", "1", "-W", "1", "192.0.2.1")
+    expect("nobody is reached from outside unasked", " 0 received" in got, got)
+    cleared = subprocess.run([WEIR, "subscriber", addresses[8], "clear", "--socket", f"{FOLDER}/weir.sock"], capture_output=True, text=True)
+    expect("a subscriber can be cleared", cleared.returncode == 0, cleared.stderr)
+    log = wait_for("the log has the end of its ports", lambda: "session" in open(f"{FOLDER}/nat.log").read() and open(f"{FOLDER}/nat.log").read())
+    for first, last in ports:
+        for what in (f"core given {addresses[8]} 192.0.2.1 {first}-{last}", f"core ended {addresses[8]} 192.0.2.1 {first}-{last} session"):
+            expect("the log names who had which ports", what in log, log)
+    gateway_stops(gate)
+
 def crash():
     gate = gateway()
     before = {}
@@ -372,6 +420,6 @@ def radius():
 
 def main():
     broadband_links(SUB, GW, DN)
-    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded, "shape": shape}[CASE]()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded, "shape": shape, "nat": nat}[CASE]()
 
 within(120, NAMESPACES, main)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dataplane::acl::LiveLists;
 use dataplane::config::{ConfigError, wrong};
+use dataplane::nat::{self, Nat};
 use engine::{HandOff, Steer};
 use frame::Caps;
 use table::command;
@@ -35,6 +36,8 @@ pub enum AssembleError {
     Memory { subscribers: usize },
     #[error("no way to wake a worker: {0}")]
     Waker(std::io::Error),
+    #[error(transparent)]
+    Nat(#[from] nat::Unavailable),
 }
 
 const RING: usize = 1024;
@@ -63,7 +66,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let memory = |_: Refused| AssembleError::Memory { subscribers };
     let plan = config.links().plan(caps)?;
     let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
-    let directory = Arc::new(Directory::new(config, &layout).map_err(overlap)?);
+    let nat = config.nat.as_ref().map(|nat| nat.stage(&config.links(), gateway::nat::chance()));
+    let addresses = nat.as_ref().map(|nat| nat::Addresses::new(nat, config.workers.count));
+    let directory = Arc::new(Directory::new(config, &layout, addresses.as_ref()).map_err(overlap)?);
     let ports: Vec<_> = plan.ports.iter().map(|view| (view.mac, view.mtu)).collect();
     let instances = config.instances().len();
     let mut lists = (layout.counters > 0).then(|| LiveLists::new(layout.counters));
@@ -72,7 +77,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
         shapes: Shaper::is_wanted(&layout),
+        translates: nat.is_some(),
     };
+    let mut blocks = Vec::new();
     let rates = (0..config.port.len()).map(|n| config.port_rate(n)).collect::<Result<Vec<_>, _>>()?;
     let mut leases = shaper::leases(&rates, config.workers.count.into()).into_iter();
     let limits = config.queue_limits()?;
@@ -90,6 +97,14 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         // Room for all that may come: memory is taken as they do, and no worker stops to move what is there.
         let expected = subscribers.lines().lines.clamp(64, MOST_QUEUES);
         let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, worker, limits, leases, expected)));
+        let nat = match &nat {
+            Some(nat) => {
+                let (told, log) = ring(gateway::nat::RING);
+                blocks.push(log);
+                Some(Box::new(Nat::new(nat, worker, config.workers.count, told, 0)?))
+            }
+            None => None,
+        };
         let slow = SlowPath::new(events, &config.punt, subscribers.lines(), worker, seed);
         links.push(Link::new(commands, (incoming, slow.gauge()), waker.clone()));
         let parts = Parts {
@@ -102,6 +117,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             control: control_waker.clone(),
             slow,
             shaper,
+            nat,
             choices: choices.clone(),
         };
         let (plane, stages) = BroadbandGateway::new(parts);
@@ -125,6 +141,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     }
     let published = (publisher, lists);
     let control = Control::new(config.clone(), layout, plan, published, (links, control_waker));
+    let control = control.with_nat(addresses, gateway::nat::log_of(config.nat.as_ref(), blocks, config.instances())?);
     Ok((control, workers))
 }
 

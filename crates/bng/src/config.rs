@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use dataplane::config::{ConfigError, Otherwise, parse_mac, parse_prefix, parse_rate, wrong};
 use dataplane::config::{Link, Links, VlanStack};
+pub use dataplane::config::{Nat, NatPool};
 use dataplane::forward::InstanceId;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
@@ -50,6 +51,9 @@ gateway::configuration! {
         /// What queues of shaped subscribers may hold, per worker.
         #[serde(default)]
         pub queues: QueueSection,
+        /// Translation of subscribers' IPv4 addresses (CGNAT).
+        #[serde(default)]
+        pub nat: Option<Nat>,
     }
 }
 
@@ -247,6 +251,14 @@ pub struct Group {
     /// Ethernet port takes.
     #[serde(default)]
     pub overhead: u8,
+    /// Whether its subscribers' IPv4 addresses are translated where `[nat]` has a pool of their VRF; `false`: they have public
+    /// addresses of their own.
+    #[serde(default = "yes")]
+    pub nat: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn service_tag() -> String {

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 
 use dataplane::acl::LiveLists;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
+use dataplane::nat;
+use gateway::nat::log::{BlockCounters, NatLog};
 use table::command;
 use table::ring::{Consumer, Gauge};
 use table::snapshot::Publisher;
@@ -16,7 +18,7 @@ use table::waker::Waker;
 use wire::Mac;
 
 use crate::config::{Config, GroupPlan, Layout, Slice6, parse_mac};
-use crate::gateway::{Answer, Command};
+use crate::gateway::{Answer, Blocks, Command};
 use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
 use crate::record::SubscriberSpec;
@@ -99,6 +101,8 @@ pub struct WorkerReport {
     pub subscribers: usize,
     /// Its counters beside those of stages.
     pub counts: Counts,
+    /// Memory of its translation: what, used, of how much.
+    pub nat: Option<[(&'static str, u64, u64); 3]>,
 }
 
 /// Control packets that wait to be answered, at most; when there are more the oldest go.
@@ -130,6 +134,12 @@ pub struct Control {
     /// Commands that workers refused.
     refused: u64,
     reports: Reports,
+    /// The number of the last question for blocks of public ports, and what answers it.
+    blocks: (u64, Option<Box<Blocks>>),
+    /// Public addresses that workers have for translation.
+    nat: Option<nat::Addresses>,
+    /// Blocks of public ports, as workers tell of them.
+    nat_log: NatLog,
     packets: VecDeque<ControlPacket>,
     /// Control packets that nobody answered.
     unanswered: u64,
@@ -176,6 +186,9 @@ impl Control {
             took_events: false,
             refused: 0,
             reports,
+            blocks: (0, None),
+            nat: None,
+            nat_log: NatLog::default(),
             packets: VecDeque::new(),
             unanswered: 0,
             usage_news: Vec::new(),
@@ -183,6 +196,16 @@ impl Control {
             sessions: None,
             deadline: None,
         }
+    }
+
+    /// With the public addresses that its workers have, and the log of blocks given out.
+    pub fn with_nat(self, nat: Option<nat::Addresses>, nat_log: NatLog) -> Self {
+        Self { nat, nat_log, ..self }
+    }
+
+    /// Blocks of public ports given out and ended.
+    pub fn nat_blocks(&self) -> BlockCounters {
+        self.nat_log.counters()
     }
 
     /// Serves sessions from now on; their subscribers are those that workers have already.
@@ -420,7 +443,8 @@ impl Control {
 
     /// Whether workers have events or answers for the next [`poll`](Self::poll).
     pub fn has_news(&mut self) -> bool {
-        self.links.iter_mut().any(|link| !link.events.is_empty() || link.commands.has_answers())
+        let has_news = |link: &mut Link| !link.events.is_empty() || link.commands.has_answers();
+        self.links.iter_mut().any(has_news) || self.nat_log.has_news()
     }
 
     /// Whether the last [`poll`](Self::poll) took events of workers: more may follow at once.
@@ -431,7 +455,8 @@ impl Control {
     /// When [`poll`](Self::poll) has something to do next though workers have nothing for it, in nanoseconds of their
     /// clock. A time that is past means: work is left over, and goes on soon.
     pub fn next_deadline(&self) -> Option<u64> {
-        let is_left = !self.announced || self.links.iter().any(|link| !link.backlog.is_empty());
+        let waits = self.links.iter().any(|link| !link.backlog.is_empty());
+        let is_left = !self.announced || waits || self.nat_log.has_failed();
         let next = [self.neighbourhood.next_deadline(), self.deadline].into_iter().flatten().min();
         if is_left { Some(0) } else { next }
     }
@@ -453,6 +478,7 @@ impl Control {
             self.take_answers(worker);
             self.scan(worker, now);
         }
+        self.took_events |= self.nat_log.poll(now);
         if let Some(mut sessions) = self.sessions.take() {
             sessions.turn(self, now);
             self.deadline = sessions.next_deadline(now);

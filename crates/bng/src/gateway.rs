@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
+use dataplane::nat::{self, BlockEvent, Nat};
 use engine::{Burst, Clock, Ctx, Env, Gateway, Io, Layout, Pipeline, PortId, Stats, SteerKey, TraceFilter};
 use frame::{Frame, Pool};
 use table::command::Inbox;
@@ -39,6 +40,10 @@ pub enum Command {
     Read(Box<Report>),
     /// Send a complete frame.
     Send(PortId, Vec<u8>),
+    /// Other public addresses and timeouts of translation.
+    Nat(Box<nat::Change>),
+    /// Fill in which subscribers have which public ports.
+    Blocks(Box<Blocks>),
 }
 
 /// What a worker answers.
@@ -61,6 +66,10 @@ pub enum Answer {
     Report(Box<Report>),
     /// Sent, or dropped and counted; the bytes are control's to free.
     Sent(Vec<u8>),
+    /// Done; what was there before is control's to free.
+    Nat(Box<nat::Change>),
+    /// The page of blocks.
+    Blocks(Box<Blocks>),
 }
 
 /// What a reload replaces on a worker.
@@ -71,6 +80,36 @@ pub struct Tables {
     pub rules: Rules,
     /// Rates of control packets.
     pub punt: PuntSection,
+}
+
+/// A page of the blocks of public ports that a worker has given out.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// The question it answers: control's number.
+    pub question: u64,
+    /// The block to begin at.
+    pub from: usize,
+    /// Blocks and the mappings on them; has room for a page.
+    pub list: Vec<(BlockEvent, u16)>,
+    /// Where the next page begins; none: this is the last.
+    pub next: Option<usize>,
+    /// Subscribers with blocks, and all mappings.
+    pub totals: (u64, u64),
+}
+
+impl Blocks {
+    /// Blocks of a page.
+    const PAGE: usize = 2048;
+
+    /// A page to fill in.
+    pub fn page(question: u64, from: usize) -> Self {
+        Self { question, from, list: Vec::with_capacity(Self::PAGE), ..Self::default() }
+    }
+
+    fn fill(&mut self, nat: &Nat) {
+        self.next = nat.given(self.from, Self::PAGE, |block, used| self.list.push((block, used)));
+        self.totals = (nat.subscribers() as u64, nat.mappings() as u64);
+    }
 }
 
 /// What control wants to know of a worker's subscribers.
@@ -88,6 +127,8 @@ pub struct Report {
     pub subscribers: usize,
     /// Counters beside those of stages.
     pub counts: Counts,
+    /// Memory of translation: what, used, of how much.
+    pub nat: Option<[(&'static str, u64, u64); 3]>,
 }
 
 impl Report {
@@ -102,6 +143,7 @@ impl Report {
             self.waiting = (shaper.held() as u64, shaper.bytes());
         }
         (self.subscribers, self.counts) = (state.subscribers.count(), state.counts);
+        self.nat = state.nat.as_ref().map(|nat| nat.levels());
     }
 }
 
@@ -128,6 +170,8 @@ pub struct Parts {
     pub slow: SlowPath,
     /// Where packets to shaped subscribers wait; none: no profile is shaped.
     pub shaper: Option<Box<Shaper>>,
+    /// Translation; none: nothing is translated.
+    pub nat: Option<Box<Nat>>,
     /// What stages take from the configuration.
     pub choices: Choices,
 }
@@ -151,9 +195,9 @@ impl BroadbandGateway {
     pub fn new(parts: Parts) -> (Self, Layout) {
         let mut layout = Layout::default();
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
-        let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, .. } = parts;
+        let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, nat, .. } = parts;
         let (counts, empty) = (Counts::default(), Plan::default().compile());
-        let state = State { subscribers, shaper, directory, forwarding, lists, counts, empty };
+        let state = State { subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
         (Self { pipelines, state, side: Side::Core, inbox, waker, control, told: 0, slow }, layout)
     }
 
@@ -173,7 +217,7 @@ impl BroadbandGateway {
     /// Wakes control if it sleeps and there are events or answers since the last call: once a turn, however many there are.
     #[inline]
     fn call_control(&mut self, answers: usize) {
-        let told = self.slow.told();
+        let told = self.slow.told() + self.state.nat.as_ref().map_or(0, |nat| nat.logged());
         if answers > 0 || told != self.told {
             self.told = told;
             self.control.nudge();
@@ -229,15 +273,20 @@ fn gone(frame: Frame, stats: &Stats, pool: &mut Pool) {
 /// Carries a command out.
 fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Answer {
     match command {
-        Command::Install(spec) => match state.install(&spec, env.now, |frame| gone(frame, &env.stats, &mut env.pool)) {
-            Ok(()) => Answer::Installed(spec),
-            Err(why) => Answer::Refused(why, spec),
-        },
+        Command::Install(spec) => {
+            let now = env.now;
+            let each = |frame| gone(frame, &env.stats, &mut env.pool);
+            match state.with_translation(spec.handle, now, |state| state.install(&spec, now, each)) {
+                Ok(()) => Answer::Installed(spec),
+                Err(why) => Answer::Refused(why, spec),
+            }
+        }
         Command::Remove(handle) => {
             if let Some(shaper) = &mut state.shaper {
                 shaper.remove(handle, |frame| gone(frame, &env.stats, &mut env.pool));
             }
-            state.subscribers.remove(handle).map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
+            let usage = state.with_translation(handle, env.now, |state| state.subscribers.remove(handle));
+            usage.map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
         }
         Command::Forget(handle) => {
             state.subscribers.forget(handle);
@@ -259,6 +308,14 @@ fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut
         Command::Read(mut report) => {
             report.fill(state);
             Answer::Report(report)
+        }
+        Command::Nat(mut change) => {
+            state.nat.iter_mut().for_each(|nat| nat.change(&mut change));
+            Answer::Nat(change)
+        }
+        Command::Blocks(mut blocks) => {
+            state.nat.iter().for_each(|nat| blocks.fill(nat));
+            Answer::Blocks(blocks)
         }
         Command::Send(port, frame) => {
             env.send_copy(port, &frame);
@@ -311,8 +368,16 @@ impl Gateway for BroadbandGateway {
         self.slow.held() + self.state.shaper.as_ref().map_or(0, |shaper| shaper.held())
     }
 
+    fn tick(&mut self, env: &mut Env) {
+        if let Some(nat) = &mut self.state.nat {
+            nat.tick(env.now);
+        }
+    }
+
     fn next_deadline(&self) -> Option<u64> {
-        self.state.shaper.as_ref().filter(|shaper| shaper.held() > 0)?.next_due()
+        let shaper = self.state.shaper.as_ref().filter(|shaper| shaper.held() > 0);
+        let nat = self.state.nat.as_ref().and_then(|nat| nat.next_deadline());
+        shaper.and_then(|shaper| shaper.next_due()).into_iter().chain(nat).min()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dataplane::acl::{AccessLists, HasAccessLists};
 use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
+use dataplane::nat::{Nat, Translates};
 use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Live, Punt, Reason};
@@ -16,7 +17,7 @@ use wire::L3L4;
 
 use crate::config::Class;
 use crate::pipeline::Choices;
-use crate::record::SubscriberSpec;
+use crate::record::{SubscriberSpec, flags};
 use crate::shaper::{NO_LEAF, Shaper};
 use crate::steer::Directory;
 use crate::subscribers::{NOWHERE, Refused, Subscribers};
@@ -50,6 +51,8 @@ pub struct Lane {
     pub shared: Live,
     /// Packets from subscribers to addresses that may be other subscribers'.
     pub near: Live,
+    /// Packets from the core's side that another subscriber has sent, or the gateway.
+    pub inside: Live,
 }
 
 impl Default for Lane {
@@ -65,6 +68,7 @@ impl Default for Lane {
             hop: [NONE; BURST],
             shared: Live::default(),
             near: Live::default(),
+            inside: Live::default(),
         }
     }
 }
@@ -94,6 +98,8 @@ pub struct State {
     pub forwarding: Reader<Forwarding>,
     /// Access lists by number, as published; none: there are none.
     pub lists: Option<Reader<AccessLists>>,
+    /// Translation; none: nothing is translated.
+    pub nat: Option<Box<Nat>>,
     /// Counters beside those of stages.
     pub counts: Counts,
     /// Stands in before anything was published.
@@ -114,6 +120,25 @@ impl State {
             shaper.install(spec, record, of, now, each);
         }
         Ok(())
+    }
+
+    /// Whose mappings a subscriber has: its VRF and its address there.
+    fn translated(&self, handle: u32) -> Option<(InstanceId, u32)> {
+        self.nat.as_ref()?;
+        let head = self.subscribers.head(self.subscribers.record_of(handle)?)?;
+        Some((head.instance, head.ipv4))
+    }
+
+    /// Installs or removes a subscriber; mappings and blocks of an address that it has no more go.
+    pub(crate) fn with_translation<T>(&mut self, handle: u32, now: u64, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.translated(handle);
+        let done = change(self);
+        if before != self.translated(handle)
+            && let (Some(nat), Some((instance, address))) = (&mut self.nat, before)
+        {
+            nat.end_session(instance, address.into(), now);
+        }
+        done
     }
 
     /// Writes rates and access lists of subscribers with those handles anew, and their queues, as their profiles and groups
@@ -149,6 +174,31 @@ impl HasAccessLists for State {
     #[inline]
     fn access_lists(&self) -> Option<&AccessLists> {
         self.lists.as_ref()?.in_hand()
+    }
+}
+
+impl Translates<Lane> for State {
+    #[inline]
+    fn nat(&mut self) -> Option<&mut Nat> {
+        self.nat.as_deref_mut()
+    }
+
+    #[inline]
+    fn session(&self, lane: &Lane, i: usize) -> Option<u32> {
+        let head = self.subscribers.head(lane.record[i])?;
+        (head.flags & flags::UNTRANSLATED == 0).then_some(head.handle)
+    }
+
+    #[inline]
+    fn is_untranslated(&self, lane: &Lane, i: usize) -> bool {
+        lane.inside.has(i) || self.directory.is_untranslated(lane.instance[i], lane.ip(i).dst)
+    }
+
+    #[inline]
+    fn readdressed(&mut self, lane: &mut Lane, i: usize) {
+        let place = self.subscribers.place4(lane.instance[i], lane.ip(i).dst);
+        self.subscribers.prefetch(place);
+        lane.place[i] = place;
     }
 }
 

@@ -8,6 +8,7 @@
 use dataplane::StageConfig;
 use dataplane::acl::Hits;
 use dataplane::mss::ClampMss;
+use dataplane::nat::{TranslateIn, TranslateOut};
 use dataplane::rewrite::RewriteL2;
 use dataplane::route::Route;
 use engine::pipelines;
@@ -27,12 +28,12 @@ pipelines! {
         /// From subscribers to the core.
         upstream: Upstream("upstream") {
             rx: ParseAccess, lookup: FindByLine, source: CheckSource, acl: CheckLists<UPSTREAM>, meter: Meter<UPSTREAM>,
-            mark: Mark, hairpin: Hairpin, route: Route, mss: ClampMss, out: RewriteL2,
+            mark: Mark, hairpin: Hairpin, nat: TranslateOut, route: Route, mss: ClampMss, out: RewriteL2,
         }
         /// From the core to subscribers.
         downstream: Downstream("downstream") {
-            rx: ParseCore, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>, meter: Meter<DOWNSTREAM>,
-            mss: ClampMss, out: Deliver, shape: Shape,
+            rx: ParseCore, nat: TranslateIn, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>,
+            meter: Meter<DOWNSTREAM>, mss: ClampMss, out: Deliver, shape: Shape,
         }
         /// Messages and fragments of the gateway's own to the core.
         answers: Answers("answers") { route: Route, out: RewriteL2 }
@@ -51,10 +52,16 @@ pub struct Choices {
     pub marks: bool,
     /// Some profile is shaped.
     pub shapes: bool,
+    /// Addresses are translated.
+    pub translates: bool,
 }
 
 impl StageConfig for Choices {
     fn mss(&self) -> &[Option<u16>] {
         &self.mss
+    }
+
+    fn translates(&self) -> bool {
+        self.translates
     }
 }

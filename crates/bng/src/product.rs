@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use engine::Time;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
+use gateway::privilege::folder_of;
 use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInits};
@@ -82,7 +83,7 @@ impl Gateway for BngGateway {
     const TITLE: &'static str = "a broadband network gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
-    const LOG_TARGETS: &'static [&'static str] = &["ledger", "sessions"];
+    const LOG_TARGETS: &'static [&'static str] = &["ledger", "nat", "sessions"];
     const LIVE: &'static [LiveKey] = live::KEYS;
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];
     type Config = Config;
@@ -109,9 +110,14 @@ impl Gateway for BngGateway {
         Ok(Some((Self { stored: read_leases(&loaded.config)?, radius: None }, None)))
     }
 
+    fn warn(config: &Config) {
+        gateway::nat::warn(config.nat.as_ref());
+    }
+
     fn reach(config: &Config) -> Reach {
+        let log = config.nat.iter().filter_map(|nat| nat.log.as_deref()).filter_map(folder_of);
         let udp = config.radius.iter().filter_map(|radius| radius.coa).map(|address| address.port()).collect();
-        Reach { write: config.sessions.ledger.clone().into_iter().collect(), udp, ..Reach::default() }
+        Reach { write: config.sessions.ledger.clone().into_iter().chain(log).collect(), udp, ..Reach::default() }
     }
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {

@@ -44,6 +44,8 @@ pub mod flags {
     pub const LEARNT: u8 = 1 << 1;
     /// Packets to it wait in queues of its own.
     pub const SHAPED: u8 = 1 << 2;
+    /// Its IPv4 address is not translated.
+    pub const UNTRANSLATED: u8 = 1 << 3;
 }
 
 /// What every packet of a subscriber needs.

@@ -80,6 +80,8 @@ pub struct SlowPath {
     errors: Box<PeerLimit>,
     own: Own,
     worker: u16,
+    /// Room for a packet as it was before its translation.
+    undone: Vec<u8>,
 }
 
 impl SlowPath {
@@ -93,6 +95,7 @@ impl SlowPath {
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             own: Own::default(),
             worker,
+            undone: Vec::with_capacity(2048),
         }
     }
 
@@ -164,7 +167,8 @@ impl SlowPath {
             punts::TTL_EXPIRED | punts::NO_ROUTE | punts::OVERSIZE => {
                 let arena = env.pool.arena().clone();
                 let packet = arena.bytes(&frame).get(l3..l3 + ip.total_len as usize).unwrap_or_default();
-                let about = own::About { side, instance: lane.instance[i], packet, len: frame.len() };
+                let inside = side == Side::Core && lane.inside.has(i);
+                let about = own::About { side, instance: lane.instance[i], packet, len: frame.len(), inside };
                 match punt {
                     punts::TTL_EXPIRED => self.refuse(&about, (drops::TTL_EXPIRED, Told::TTL_EXPIRED), state, env),
                     punts::NO_ROUTE => self.refuse(&about, (drops::NO_ROUTE, Told::NO_ROUTE), state, env),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use dataplane::encap::same_vlans;
 use dataplane::forward::InstanceId;
+use dataplane::nat;
 use engine::{Overlap, Owner, Steer, SteerKey};
 use wire::ethernet::Tags;
 use wire::{Outer, ethertype, fast};
@@ -38,6 +39,10 @@ struct PortSide {
 pub struct Directory {
     ports: Vec<PortSide>,
     steer: Steer,
+    /// Public addresses that subscribers' are translated to.
+    public: Steer,
+    /// Addresses of subscribers that are not translated in a VRF that is.
+    untranslated: Vec<(InstanceId, u32, u32)>,
     /// Sets of /16s, and of IPv6 /32s by their hash, that slices and subscribers' addresses lie in: what is in none of
     /// them needs no further look.
     near4: Box<[u64]>,
@@ -97,11 +102,11 @@ impl Own {
 }
 
 impl Directory {
-    /// Of a configuration in numbers.
+    /// Of a configuration in numbers; `nat`: the public addresses that workers have.
     ///
     /// # Errors
     /// [`Overlap`] when addresses of several workers share an IPv6 /64.
-    pub fn new(config: &Config, layout: &Layout) -> Result<Self, Overlap> {
+    pub fn new(config: &Config, layout: &Layout, nat: Option<&nat::Addresses>) -> Result<Self, Overlap> {
         let port = |port: &crate::config::Port| PortSide {
             role: port.role,
             // It was checked.
@@ -112,6 +117,8 @@ impl Directory {
         let mut this = Self {
             ports: config.port.iter().map(port).collect(),
             steer: Steer::new(),
+            public: Steer::new(),
+            untranslated: Vec::new(),
             near4: vec![0; 1024].into(),
             near6: vec![0; 64].into(),
             own: Own::default(),
@@ -125,6 +132,9 @@ impl Directory {
             for slice in &group.v4 {
                 this.steer.own_v4(group.instance, slice.first, slice.last, group.worker)?;
                 (slice.first >> 16..=slice.last >> 16).for_each(|at| set(&mut this.near4, at as usize));
+                if !group.nat {
+                    this.untranslated.push((group.instance, slice.first, slice.last));
+                }
             }
             for slice in &group.v6 {
                 this.steer.own_v6(group.instance, slice.first, slice.last, group.worker)?;
@@ -133,6 +143,8 @@ impl Directory {
             group.gateways.iter().for_each(|address| this.own.add(group.instance, *address));
         }
         this.own_outside(layout)?;
+        this.untranslated.sort_unstable();
+        nat.map_or(Ok(()), |nat| nat.steer(&mut this.public))?;
         for port in &config.port {
             let addresses = port.addresses.iter().filter_map(|text| dataplane::config::parse_prefix(text));
             addresses.for_each(|(address, _)| this.own.add(config.instance(port.instance()), address));
@@ -149,6 +161,9 @@ impl Directory {
             {
                 self.steer.own_v4(group.instance, address, address, group.worker)?;
                 set(&mut self.near4, (address >> 16) as usize);
+                if !group.nat {
+                    self.untranslated.push((group.instance, address, address));
+                }
             }
             for (first, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
                 let last = first | u64::MAX.checked_shr(u32::from(len)).unwrap_or(0);
@@ -191,6 +206,14 @@ impl Directory {
         has(&self.near6, near_bit6(upper))
     }
 
+    /// Whether an IPv4 address is one of subscribers that are not translated.
+    #[inline]
+    pub fn is_untranslated(&self, instance: InstanceId, address: u32) -> bool {
+        let behind = self.untranslated.partition_point(|(at, first, _)| (*at, *first) <= (instance, address));
+        let row = behind.checked_sub(1).and_then(|at| self.untranslated.get(at));
+        row.is_some_and(|(at, _, last)| *at == instance && address <= *last)
+    }
+
     /// The worker that owns subscribers' addresses there.
     pub fn owner4(&self, instance: InstanceId, address: u32) -> Option<Owner> {
         self.steer.owner(SteerKey::V4(instance, address))
@@ -225,7 +248,11 @@ impl Directory {
             Side::Core => {
                 let packet = frame.get(usize::from(outer.l3)..)?;
                 match outer.ethertype {
-                    ethertype::IP4 => self.owner4(view.instance, fast::be32(packet, 16)?)?,
+                    ethertype::IP4 => {
+                        let to = fast::be32(packet, 16)?;
+                        let public = || self.public.owner(SteerKey::V4(view.instance, to));
+                        self.owner4(view.instance, to).or_else(public)?
+                    }
                     ethertype::IP6 => self.owner6(view.instance, fast::be64(packet, 24)?)?,
                     _ => return None,
                 }

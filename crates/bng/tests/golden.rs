@@ -10,10 +10,11 @@ fn no_folder_is_without_its_case() {
     assert!(strays.is_empty(), "no case describes {strays:?}");
 }
 
-/// Groups are on workers in turns, and every packet comes in by a wrong one: all is as with one.
+/// Groups are on workers in turns, and every packet comes in by a wrong one: all is as with one. Translation aside: the one
+/// public address of those cases is one worker's.
 #[test]
 fn two_workers_do_as_one() {
-    let cases = golden_cases::all();
+    let cases: Vec<_> = golden_cases::all().into_iter().filter(|case| !case.name.starts_with("nat/")).collect();
     let handed = testkit::golden::judge_all_shared::<Device>(&golden_cases::root(), &cases, 2);
     assert!(handed > 40, "only {handed} packets were handed over");
 }

@@ -368,3 +368,36 @@ fn shaped_rate_counts_for_packets_that_wait() {
     assert!(error.contains("shape"), "{error}");
     device.close().expect("nothing lost");
 }
+
+#[test]
+fn public_addresses_change_while_connections_stay() {
+    let nat = |addresses: &str| format!("nat = {{ pool = [{{ addresses = \"{addresses}\" }}] }}\n{HOME}");
+    let (first, second) = (nat("192.0.2.1/32"), nat("192.0.2.8/30"));
+    let mut device = started(&[(HOME, &first)]);
+    // The public end that the packets of a subscriber leave from.
+    let public = |device: &mut Device, packet: Packet| {
+        device.send("acc", &packet.build());
+        device.settle();
+        let sent = device.received("core").pop().expect("it passes").to_vec();
+        let source: [u8; 4] = sent[26..30].try_into().expect("an address");
+        (Ipv4Addr::from(source), u16::from_be_bytes([sent[34], sent[35]]))
+    };
+    let of_next = || cases::eth(NEXT_MAC, GW_MAC).service_vlan(100).vlan(2).carrying(&cases::up(NEXT, 64));
+    let before = public(&mut device, cases::from_sub(&cases::up(SUB, 64)));
+    assert_eq!(before.0, Ipv4Addr::new(192, 0, 2, 1));
+    reload(&mut device, &[(HOME, &second)]).expect("in order");
+    assert_eq!(public(&mut device, cases::from_sub(&cases::up(SUB, 64))), before, "its connection stays");
+    let next = public(&mut device, of_next());
+    assert_eq!(next.0.octets()[..3], [192, 0, 2]);
+    assert!((8..12).contains(&next.0.octets()[3]), "{next:?}");
+    for ((address, port), to) in [(before, SUB), (next, NEXT)] {
+        let answer = ip4(cases::SERVER, address).ttl(64).udp(2000, port).payload(b"broadband");
+        device.send("core", &cases::from_router(&answer).build());
+        device.settle();
+        let got = device.received("acc").pop().expect("an answer").to_vec();
+        assert_eq!(got[38..42], to.octets(), "{got:?}");
+    }
+    let refused = reload(&mut device, &[(HOME, &nat("100.64.0.0/30"))]).expect_err("subscribers have these");
+    assert!(refused.to_string().contains("nat.pool"), "{refused}");
+    device.close().expect("nothing lost");
+}

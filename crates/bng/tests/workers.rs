@@ -52,7 +52,7 @@ fn frames_of_every_tagging_go_to_their_groups_worker() {
     let mut config: Config = toml::from_str(&format!("workers = {{ count = 6 }}\n{BASE}\n{next}")).expect("TOML");
     config.group.iter_mut().zip(0..).for_each(|(group, worker)| group.worker = worker);
     let layout = config.layout().expect("no overlaps");
-    let directory = Directory::new(&config, &layout).expect("no overlaps");
+    let directory = Directory::new(&config, &layout, None).expect("no overlaps");
     let packet = cases::up(Ipv4Addr::new(100, 66, 0, 10), 9);
     let check = |port: u8, tags: &[u16]| {
         let frame = tags.iter().fold(cases::eth(cases::SUB_MAC, cases::ACC_MAC), |frame, id| frame.vlan(*id));
@@ -154,6 +154,47 @@ fn prefix_covering_an_earlier_one_is_refused() {
         }
         device.settle();
     }
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn public_address_leads_to_its_worker() {
+    let nat = r#"nat = { pool = [{ addresses = "192.0.2.1-192.0.2.2" }] }"#;
+    let mut device = device(&format!("workers = {{ count = 2 }}\n{nat}"));
+    let line = |from, to, packet: &cases::Packet| cases::eth(from, to).service_vlan(200).vlan(1).carrying(packet);
+    let shared = Ipv4Addr::new(100, 65, 0, 10);
+    // Groups are on the two workers in turns, and all frames come in by the second's queues.
+    device.send("acc", &cases::from_sub(&cases::up(cases::SUB, 64)).build());
+    device.send("acc", &line(cases::SUB_MAC, cases::ACC_MAC, &cases::up(shared, 64)).build());
+    device.settle();
+    let sent = device.received("core");
+    let mut ends: Vec<(Ipv4Addr, u16)> = sent
+        .iter()
+        .map(|frame| {
+            let source: [u8; 4] = frame[26..30].try_into().expect("an address");
+            (source.into(), u16::from_be_bytes([frame[34], frame[35]]))
+        })
+        .collect();
+    ends.sort_unstable();
+    assert_eq!(ends.iter().map(|end| end.0.octets()[3]).collect::<Vec<_>>(), [1, 2], "one address is one worker's");
+    for (address, port) in &ends {
+        let answer = cases::ip4(cases::SERVER, *address).ttl(64).udp(2000, *port).payload(b"broadband");
+        device.send("core", &cases::from_router(&answer).build());
+    }
+    device.settle();
+    let mut got: Vec<_> = device.received("acc").into_iter().map(|frame| frame.to_vec()).collect();
+    let mut wanted = [
+        cases::to_sub(&cases::down(cases::SUB, 63)).build(),
+        line(cases::ACC_MAC, cases::SUB_MAC, &cases::down(shared, 63)).build(),
+    ];
+    (got.sort(), wanted.sort());
+    assert_eq!(got, wanted);
+    // From the subscriber of one worker to the private address of the other's.
+    let across = |ttl| cases::ip4(cases::SUB, shared).ttl(ttl).udp(7, 9).payload(b"neighbour");
+    device.send("acc", &cases::from_sub(&across(64)).build());
+    device.settle();
+    let got: Vec<_> = device.received("acc").into_iter().map(|frame| frame.to_vec()).collect();
+    assert_eq!(got, [line(cases::ACC_MAC, cases::SUB_MAC, &across(63)).build()], "{:?}", device.counters());
     device.close().expect("nothing lost");
 }
 

@@ -3,6 +3,7 @@
 mod acl;
 mod links;
 mod log;
+mod nat;
 mod process;
 mod vlan;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use acl::{ListRules, Otherwise};
 pub use links::{Link, Links};
 pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
+pub use nat::{Nat, NatPool};
 pub use process::{ProcessSection, Seccomp};
 pub use vlan::{VlanStack, VlanTag};
 

@@ -12,6 +12,8 @@ pub mod flags {
     pub const ORIGINATED: u16 = 1 << 2;
     /// The user's packet is IPv6: for what counts by family after the packet has waited, without a look at its bytes.
     pub const IPV6: u16 = 1 << 3;
+    /// The packet is one that a subscriber has sent to another: it has not left the gateway.
+    pub const INSIDE: u16 = 1 << 4;
     /// How often the packet has come in again, sent to ourselves: a number of two bits.
     pub(crate) const PASSES: u16 = 0b11 << 14;
 }

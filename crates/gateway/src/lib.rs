@@ -34,6 +34,7 @@
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
+//! | [`nat`] | who has which public ports: the table, and the log |
 //! | [`records`] | charging records of a ledger that the process has open |
 //! | [`pulse`] | whether a process that does not answer is alive |
 //! | [`cli`](mod@cli), [`fail`], [`tables`], [`signals`] | command lines, exit codes, text tables, signals |
@@ -49,6 +50,7 @@ pub mod json;
 pub mod load;
 pub mod log;
 pub mod metrics;
+pub mod nat;
 pub mod outputs;
 pub mod privilege;
 pub mod pulse;

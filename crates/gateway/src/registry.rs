@@ -58,9 +58,15 @@ impl GatewayEntry {
 pub struct Registry(pub &'static [GatewayEntry]);
 
 impl Registry {
-    /// The tables of all gateways.
+    /// The tables of all gateways, each once.
     fn views(self) -> Vec<View> {
-        [show::VIEWS].into_iter().chain(self.0.iter().map(|entry| entry.views)).flatten().copied().collect()
+        let mut views: Vec<View> = Vec::new();
+        for view in [show::VIEWS].into_iter().chain(self.0.iter().map(|entry| entry.views)).flatten() {
+            if views.iter().all(|other| other.topic != view.topic) {
+                views.push(*view);
+            }
+        }
+        views
     }
 
     /// The options that gateways add to `weir run`.

@@ -12,12 +12,13 @@ mod tests;
 mod view;
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::cli::ShowArgs;
+use crate::cli::{Key, ShowArgs};
 use crate::fail::Usage;
 use crate::signals;
 use crate::snapshot::Snapshot;
@@ -25,6 +26,19 @@ use crate::socket::Client;
 use crate::tables::{Style, duration, many};
 pub use common::VIEWS;
 pub use view::{Look, Table, View};
+
+/// Chooses one subscriber's.
+pub const UE: Key =
+    Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
+
+/// The value of [`UE`].
+///
+/// # Errors
+/// It is no address.
+pub fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
+    let read = |text: &str| text.parse().map_err(|_| format!("--ue {text}: this is no IP address"));
+    text.map(read).transpose()
+}
 
 /// The topic that is no table: the event log.
 pub const LOG: &str = "log";

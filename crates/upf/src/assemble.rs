@@ -1,7 +1,5 @@
 //! From a configuration to workers ready to run, and the control side that holds their other ends.
 
-use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
 
 use dataplane::acl::LiveLists;
 use dataplane::forward::{InstanceId, Plan, PortView};
@@ -17,7 +15,6 @@ use wire::gtpu;
 use crate::config::{self, Config, ConfigError, Port, Role, parse_prefix, wrong};
 use crate::control::{Control, Link};
 use crate::gateway::{Parts, UserPlane};
-use crate::nat_log::NatLog;
 use crate::pipeline::Choices;
 use crate::sessions::Sessions;
 use crate::simulate::Simulator;
@@ -45,9 +42,6 @@ pub enum AssembleError {
 const LINES_EACH: usize = 12;
 pub(crate) const RING: usize = 1024;
 
-/// NAT blocks a worker may tell of before control looks.
-const BLOCKS: usize = 16_384;
-
 /// Makes the workers' gateways and their control. `caps` tells, for each configured port, what the opened port is.
 /// Simulated sessions are in place afterwards.
 ///
@@ -73,7 +67,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         reassemble: config.reassembly.is_some(),
         translate: config.nat.is_some(),
     };
-    let nat = config.nat.as_ref().map(|nat| nat.stage(config, chance()));
+    let nat = config.nat.as_ref().map(|nat| nat.stage(&config.links(), gateway::nat::chance()));
     let mut blocks = Vec::new();
     let mut seats = Vec::new();
     let mut links = Vec::new();
@@ -89,7 +83,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         links.push(Link::new(commands, incoming, waker.clone()));
         let nat = match &nat {
             Some(nat) => {
-                let (told, log) = ring(BLOCKS);
+                let (told, log) = ring(gateway::nat::RING);
                 blocks.push(log);
                 Some(Box::new(Nat::new(nat, worker, workers, told, 0)?))
             }
@@ -115,11 +109,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
         None => None,
     };
-    let (log, interval) = config.nat.as_ref().map_or((None, 0), |nat| (nat.log.as_deref(), nat.log_sync_ms));
-    let interval = Duration::from_millis(interval.into());
-    let log = NatLog::new(blocks, config.instances(), log, interval).map_err(|why| {
-        wrong(&[&"nat", &"log"], format!("it cannot be written: {why}"), "a file in a folder that is there")
-    })?;
+    let log = gateway::nat::log_of(config.nat.as_ref(), blocks, config.instances())?;
     let control = Control::new(plan, publisher, (links, control_waker), simulator);
     let addresses = nat.as_ref().map(|nat| dataplane::nat::Addresses::new(nat, workers));
     let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists);
@@ -146,12 +136,6 @@ fn steer(config: &Config, control: &Control, nat: Option<&nat::Config>) -> Resul
         })?;
     }
     Ok(steer)
-}
-
-/// What ports are chosen by.
-fn chance() -> u128 {
-    let word = || u128::from(RandomState::new().hash_one(0u64));
-    word() << 64 | word()
 }
 
 /// The network instance simulated subscribers are in: that of the first core port.

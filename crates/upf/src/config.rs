@@ -2,7 +2,6 @@
 
 pub mod acl;
 mod n4;
-mod nat;
 mod reassembly;
 mod simulate;
 
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use dataplane::config::{
-    ConfigError, Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, VlanStack, Workers,
+    ConfigError, Frames, Health, Link, Links, Log, Metrics, Nat, NatPool, Neighbour, ProcessSection, Route, VlanStack, Workers,
     parse_mac, parse_prefix, parse_rate, wrong,
 };
 
@@ -22,7 +21,6 @@ pub use n4::{
     Action, Dnn, GbrCapacity, LedgerDamaged, N4, Peer, Policy, Pool, Predefined, PredefinedUsage,
     UnknownNetworkInstance,
 };
-pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 pub use simulate::{Bearer, Simulate};
 
@@ -200,7 +198,8 @@ impl Config {
             n4.check(self)?;
         }
         if let Some(nat) = &self.nat {
-            nat.check(self)?;
+            nat.check(&self.links(), self.workers.count)?;
+            n4::check_apart(nat, self)?;
         }
         acl::lists(self, 0)?;
         if let Some(reassembly) = &self.reassembly {

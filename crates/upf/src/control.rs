@@ -13,7 +13,7 @@ mod wait;
 
 pub use hand_over::Neighbour;
 pub use link::Link;
-pub use reload::{Change, LIMITS, NAT, PublicRange};
+pub use reload::{Change, LIMITS, PublicRange};
 pub use told::{Answer, AskError, ControlCounters, Report};
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -29,7 +29,7 @@ use wire::gtpu;
 use crate::assemble::RING;
 use crate::compile::{CompileError, Compiled, Ways, compile};
 use crate::gateway::Command;
-use crate::nat_log::{BlockCounters, NatLog};
+use gateway::nat::log::{BlockCounters, NatLog};
 use crate::record::Bounds;
 use crate::remotes::Remotes;
 use crate::routes::Route;

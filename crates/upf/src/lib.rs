@@ -43,7 +43,6 @@ pub mod gateway;
 pub mod lane;
 mod local;
 pub mod n4;
-pub mod nat_log;
 pub mod pipeline;
 pub mod product;
 pub mod punts;

@@ -133,10 +133,7 @@ impl Gateway for UpfGateway {
             let text = "sessions end with the process: n4.ledger names a folder to keep them in";
             tracing::warn!(target: "process", event = "config_warning", key = "n4.ledger", "{text}");
         }
-        if config.nat.as_ref().is_some_and(|nat| nat.log.is_none()) {
-            let text = "public ports cannot be traced to subscribers later: set nat.log to a file";
-            tracing::warn!(target: "process", event = "config_warning", key = "nat.log", "{text}");
-        }
+        gateway::nat::warn(config.nat.as_ref());
     }
 
     fn reach(config: &Config) -> Reach {

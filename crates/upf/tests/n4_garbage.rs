@@ -40,6 +40,8 @@ fn changed_messages_do_no_harm() {
             bench.datagram_from(SocketAddr::new(peer.into(), pfcp::PORT), &hello);
         }
         let mut known = Vec::new();
+        // A request to end an association, which a changed type can make, is answered once that is found to be meant.
+        let mut owed = 0;
         for (sequence, (which, changes, cut)) in (10u32..).zip(script) {
             let (from, mut octets) = requests[which].clone();
             let with_seid = octets[0] & 1 != 0;
@@ -58,8 +60,10 @@ fn changed_messages_do_no_harm() {
                 octets.truncate(len.index(octets.len()));
             }
             let sent = bench.datagram_from(from, &octets);
-            let answers = sent.iter().filter(|packet| !packet.message.is_request());
-            prop_assert!(answers.count() <= bundled(&octets));
+            owed += bundled(&octets);
+            let answers = sent.iter().filter(|packet| !packet.message.is_request()).count();
+            prop_assert!(answers <= owed, "{answers} answers to {owed} messages");
+            owed -= answers;
             known.extend(sent.iter().filter_map(|packet| match &packet.message {
                 Message::SessionEstablishmentResponse(response) => response.up_f_seid.map(|f_seid| f_seid.seid),
                 _ => None,

@@ -54,6 +54,12 @@ fn tcp_has_the_rate_of_a_shaped_tier() {
     run("bng_sessions.py", &["shape"]);
 }
 
+/// Linux's TCP through address translation, with its log.
+#[test]
+fn subscribers_share_a_public_address() {
+    run("bng_sessions.py", &["nat"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

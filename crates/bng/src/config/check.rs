@@ -6,7 +6,7 @@ use dataplane::config::{ConfigError, wrong};
 
 use gateway::shell::Sections;
 
-use super::{Config, Group, Port, Role};
+use super::{CORE, Config, Group, Layout, Nat, Port, Role};
 
 impl Config {
     /// Checks everything that types do not.
@@ -22,7 +22,35 @@ impl Config {
         (0..self.port.len()).try_for_each(|n| self.port_rate(n).map(drop))?;
         self.queue_limits()?;
         // Names, ranges and addresses are found out by expanding them.
-        self.layout().map(drop)
+        let layout = self.layout()?;
+        let Some(nat) = &self.nat else { return Ok(()) };
+        nat.check(&self.links(), self.workers.count)?;
+        self.check_public(nat, &layout)
+    }
+
+    /// No address is both a subscriber's, or the gateway's in a group, and translated to.
+    fn check_public(&self, nat: &Nat, layout: &Layout) -> Result<(), ConfigError> {
+        for (n, pool) in nat.pool.iter().enumerate() {
+            let Some((first, last)) = pool.range().map(|(first, last)| (first.to_bits(), last.to_bits())) else { continue };
+            let instance = self.instance(pool.instance.as_deref().unwrap_or(CORE));
+            let is_in = |address: u32| (first..=last).contains(&address);
+            let mut groups = layout.groups.iter().zip(&self.group).filter(|(plan, _)| plan.instance == instance);
+            let met = groups.find(|(plan, _)| {
+                plan.v4.iter().any(|slice| slice.first <= last && first <= slice.last)
+                    || plan.gateways.iter().any(|own| matches!(own, IpAddr::V4(own) if is_in(own.to_bits())))
+            });
+            let fixed = layout.subscribers.iter().find(|spec| {
+                layout.groups[usize::from(spec.group)].instance == instance && spec.ipv4.is_some_and(is_in)
+            });
+            let whose = match (met, fixed) {
+                (Some((_, group)), _) => &group.name,
+                (None, Some(spec)) => &self.group[usize::from(spec.group)].name,
+                (None, None) => continue,
+            };
+            let what = format!("group \"{whose}\" has addresses of {}, too", pool.addresses);
+            return Err(wrong(&[&"nat", &"pool", &n, &"addresses"], what, "give each its own range"));
+        }
+        Ok(())
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {

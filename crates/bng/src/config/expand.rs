@@ -104,6 +104,8 @@ pub struct GroupPlan {
     pub s_vlan_rate: bucket::Config,
     /// Bytes that shaped rates of layer 2 count beside each frame.
     pub overhead: u8,
+    /// Its subscribers' IPv4 addresses are translated where their VRF's are.
+    pub nat: bool,
 }
 
 impl GroupPlan {
@@ -302,6 +304,7 @@ impl Config {
             mtu: group.mtu,
             s_vlan_rate: self.s_vlan_rate(n)?,
             overhead: group.overhead,
+            nat: group.nat,
         };
         if plan.pairs() > MOST_PAIRS {
             let what = format!("{} VLAN pairs", plan.pairs());

@@ -1,7 +1,7 @@
 //! What workers are asked about subscribers: a bounded number in a turn, reports by number, usage by handle.
 
 use super::{Control, HANDLES, SESSIONS, WorkerReport};
-use crate::gateway::{Answer, Command, Report};
+use crate::gateway::{Answer, Blocks, Command, Report};
 use crate::subscribers::Usage;
 
 impl Control {
@@ -30,6 +30,19 @@ impl Control {
         let few = report_of.left.len().min(HANDLES);
         let usage = report_of.left.drain(..few).map(|handle| (handle, None)).collect();
         self.links[worker].post(Command::Read(Box::new(Report { question, usage, ..Report::default() })));
+    }
+
+    /// Asks a worker for a page of the blocks of public ports it has given out; [`Control::blocks`] has it when it has
+    /// answered.
+    pub fn ask_blocks(&mut self, worker: usize, from: usize) {
+        self.blocks.0 += 1;
+        self.blocks.1 = None;
+        self.links[worker].post(Command::Blocks(Box::new(Blocks::page(self.blocks.0, from))));
+    }
+
+    /// The page that was asked for last, once it is there.
+    pub fn blocks(&mut self) -> Option<Box<Blocks>> {
+        self.blocks.1.take()
     }
 
     /// Asks what subscribers have used, for sessions; it comes by [`usage_news`](Self::usage_news).
@@ -71,7 +84,7 @@ impl Control {
         self.reports.queued.extend(report.queued.iter().copied());
         let report_of = &mut self.reports.workers[worker];
         (report_of.subscribers, report_of.counts) = (report.subscribers, report.counts);
-        report_of.waiting = report.waiting;
+        (report_of.waiting, report_of.nat) = (report.waiting, report.nat);
         if report_of.left.is_empty() {
             report_of.waits = false;
         } else {
@@ -88,6 +101,7 @@ impl Control {
                     self.refused += 1;
                     self.removed.push((handle, Usage::default()));
                 }
+                Ok(Answer::Blocks(blocks)) if blocks.question == self.blocks.0 => self.blocks.1 = Some(blocks),
                 Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
                 Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
                 _ => {}

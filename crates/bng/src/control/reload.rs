@@ -27,6 +27,8 @@ pub struct Change {
     config: Config,
     routes: Option<Vec<Route>>,
     made: Option<Box<Made>>,
+    /// Public addresses, and what workers are told of translation.
+    nat: Option<gateway::nat::Reload>,
 }
 
 /// Tables of subscribers.
@@ -46,14 +48,20 @@ impl Live<Config> for Control {
         let routes = keys.contains(&"route").then(routes).transpose()?;
         let (numbered, gone) = self.numbered(config);
         if keys.iter().all(|key| *key == "route") {
-            return Ok(Change { config: numbered, routes, made: None });
+            return Ok(Change { config: numbered, routes, made: None, nat: None });
         }
         self.check_marks(config)?;
         self.check_shapes(config)?;
         let (mut layout, lists) = self.prepare_lists(&numbered)?;
         self.check_rows(&numbered, &layout)?;
         let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
-        let directory = Arc::new(Directory::new(&numbered, &layout).map_err(overlap)?);
+        let nat = if gateway::nat::is_changed(keys) {
+            gateway::nat::prepare(self.nat.as_ref(), config.nat.as_ref(), &config.links())?
+        } else {
+            None
+        };
+        let addresses = nat.as_ref().map(|(addresses, _)| addresses).or(self.nat.as_ref());
+        let directory = Arc::new(Directory::new(&numbered, &layout, addresses).map_err(overlap)?);
         let named = config.profile.iter().filter_map(|profile| {
             let at = numbered.profile.iter().position(|known| known.name == profile.name)?;
             Some((profile.name.clone(), at as u16)) // as many as profiles
@@ -65,7 +73,8 @@ impl Live<Config> for Control {
         };
         self.check_gone(&gone, &layout, sessions.as_ref())?;
         layout.lists = AccessLists::default();
-        Ok(Change { config: numbered, routes, made: Some(Box::new(Made { layout, directory, lists, sessions })) })
+        let made = Some(Box::new(Made { layout, directory, lists, sessions }));
+        Ok(Change { config: numbered, routes, made, nat })
     }
 
     fn apply(&mut self, change: Change) {
@@ -76,6 +85,12 @@ impl Live<Config> for Control {
         }
         if let Some(made) = change.made {
             self.apply_tables(*made);
+        }
+        if let Some((addresses, changes)) = change.nat {
+            self.nat = Some(addresses);
+            for (link, change) in self.links.iter_mut().zip(changes) {
+                link.post(Command::Nat(Box::new(change)));
+            }
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Keys that a reload applies while subscribers are served.
 
-use gateway::shell::reload::LiveKey;
+use gateway::nat;
+use gateway::shell::reload::{LiveKey, joined};
 
 const fn key(key: &'static str, help: &'static str) -> LiveKey {
     LiveKey { key, help }
 }
 
 /// Keys and what happens when they are applied.
-pub const KEYS: &[LiveKey] = &[
+pub const KEYS: &[LiveKey] = &joined::<{ OWN.len() + nat::LIVE.len() }>(&[OWN, &nat::LIVE]);
+
+const OWN: &[LiveKey] = &[
     key("route", "Forwarding tables are published anew; subscribers, leases and neighbours stay."),
     key(
         "acl",

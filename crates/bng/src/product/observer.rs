@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use engine::PortId;
 use gateway::metrics::Kind::{Counter, Gauge};
 use gateway::metrics::{Known, Page};
+use gateway::nat::{self, NatView};
 use gateway::shell::rest::Wait;
 use gateway::shell::{Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
+use gateway::watch::Level;
 use wire::Mac;
 
 use super::protocol::{
@@ -50,13 +52,49 @@ impl Observer {
     fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &Reports) -> T) -> Result<T, String> {
         let _one = self.reporting.lock().unwrap_or_else(|error| error.into_inner());
         self.control().ask_reports(handles);
+        let mut see = Some(see);
+        self.awaited(|control| {
+            let reports = control.reports()?;
+            see.take().map(|see| see(control, reports))
+        })
+    }
+
+    /// Who has which blocks of public ports: all, or one subscriber's.
+    fn nat(&self, ue: Option<IpAddr>) -> Result<NatView, String> {
+        let (names, workers) = {
+            let control = self.control();
+            if control.config().nat.is_none() {
+                return Err("nothing is translated: there is no [nat]".to_owned());
+            }
+            (control.config().instances(), control.workers())
+        };
+        let _one = self.reporting.lock().unwrap_or_else(|error| error.into_inner());
+        let mut view = NatView::default();
+        for worker in 0..workers {
+            let mut from = Some(0);
+            while let Some(at) = from {
+                self.control().ask_blocks(worker, at);
+                let page = self.awaited(|control| control.blocks())?;
+                view.add(&names, &page.list, ue);
+                from = page.next;
+                if from.is_none() {
+                    view.subscribers += page.totals.0;
+                    view.mappings += page.totals.1;
+                }
+            }
+        }
+        Ok(view.sorted())
+    }
+
+    /// What control has once workers have answered.
+    fn awaited<T>(&self, mut got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
         let until = Instant::now() + PATIENCE;
         loop {
             {
                 let mut control = self.control();
                 control.poll(self.shell.now_ns());
-                if let Some(reports) = control.reports() {
-                    return Ok(see(&control, reports));
+                if let Some(got) = got(&mut control) {
+                    return Ok(got);
                 }
             }
             if Instant::now() > until {
@@ -135,7 +173,8 @@ impl Product for Observer {
     }
 
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
-        Request::answered(asked, |Request::Bng(request)| self.ask(&request).map(Reply::Bng))
+        let own = Request::answered(asked, |Request::Bng(request)| self.ask(&request).map(Reply::Bng));
+        own.or_else(|| nat::Request::answered(asked, |nat::Request::Nat { ue }| self.nat(ue).map(nat::Reply::Nat)))
     }
 
     fn known(&self) -> Known {
@@ -147,6 +186,20 @@ impl Product for Observer {
         let own = self.reports(&[], seen);
         let own = own.map_or_else(|_| Page::default(), |(view, waiting)| page(&view, &sessions, waiting));
         Known { own, ..Known::default() }
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        if self.control().config().nat.is_none() {
+            return Vec::new();
+        }
+        let levels = self.reports(&[], |_, reports| {
+            let workers = reports.workers.iter().enumerate();
+            let all = workers.flat_map(|(worker, report)| report.nat.into_iter().flatten().map(move |level| (worker, level)));
+            all.map(|(worker, (pool, used, capacity))| Level { pool: format!("{pool}:worker{worker}"), used, capacity })
+                .collect()
+        });
+        // A worker that does not answer is told of by itself.
+        levels.unwrap_or_default()
     }
 
     fn hindrances(&self) -> Vec<String> {

@@ -16,7 +16,7 @@ use super::protocol::{
 
 /// All of them.
 pub const VIEWS: &[View] =
-    &[View::of::<Subscribers>(), View::of::<Queues>(), View::of::<Groups>(), View::of::<Sessions>()];
+    &[View::of::<Subscribers>(), View::of::<Queues>(), View::of::<Groups>(), View::of::<Sessions>(), gateway::nat::VIEW];
 
 /// What traces call a subscriber.
 pub const SUBSCRIBER: TraceKey = TraceKey {

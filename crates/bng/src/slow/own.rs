@@ -8,11 +8,12 @@ use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, NONE, PortView};
 use dataplane::icmp::{Told, may_answer};
+use dataplane::nat;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
 use dataplane::slow::{self, Speaker, Waiting, make};
 use engine::{Burst, Drop, Env, Io};
-use frame::{BURST, Frame};
+use frame::{BURST, Frame, flags};
 use wire::{L3L4, fast};
 
 use super::SlowPath;
@@ -57,6 +58,8 @@ pub(super) struct About<'a> {
     pub packet: &'a [u8],
     /// Length of its frame.
     pub len: usize,
+    /// It came from another subscriber.
+    pub inside: bool,
 }
 
 impl Own {
@@ -124,6 +127,7 @@ impl SlowPath {
             frame.move_front(frame.meta.l3, len as u16).ok()?; // at most 22
             head.emit(arena.bytes_mut(&mut frame)).ok()?;
             (frame.meta.port, frame.meta.l3) = (id, len as u16);
+            frame.meta.flags |= flags::INSIDE;
             Some(id)
         });
         match made {
@@ -143,11 +147,24 @@ impl SlowPath {
     /// Drops a packet under a name and tells its sender why.
     pub(super) fn refuse(&mut self, about: &About<'_>, (why, told): (Drop, Told), state: &State, env: &mut Env) {
         env.stats.drop_outside(why, about.len);
-        let sender = sender_key(about.packet);
-        if !may_answer(about.packet) || !self.errors.allow(sender, env.now) {
+        let mut undone = std::mem::take(&mut self.undone);
+        undone.clear();
+        undone.extend_from_slice(about.packet);
+        if let Some(nat) = state.nat.as_ref().filter(|_| !about.inside) {
+            let side = if about.side == Side::Access { nat::Side::Out } else { nat::Side::In };
+            nat.undo(about.instance, side, &mut undone);
+        }
+        let as_sent = About { packet: &undone, ..*about };
+        self.tell_sender(&as_sent, told, state, env);
+        self.undone = undone;
+    }
+
+    /// Tells the sender of a packet, which is as it was sent, what became of it.
+    fn tell_sender(&mut self, about: &About<'_>, told: Told, state: &State, env: &mut Env) {
+        let packet = about.packet;
+        if !may_answer(packet) || !self.errors.allow(sender_key(packet), env.now) {
             return;
         }
-        let packet = about.packet;
         // The pipeline it leaves by takes one hop.
         let to = sender_side(about, state);
         self.originate(about, to, state, env, |space, speaker| speaker.write(space, told, packet));
@@ -189,6 +206,7 @@ impl SlowPath {
         });
         let Some(mut frame) = made else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id);
+        frame.meta.flags |= flags::INSIDE;
         // Another worker's subscriber: on as if the core had sent it.
         let owner = owner_of(about, &frame, to, state, env);
         if owner.is_some_and(|owner| owner != self.worker) {

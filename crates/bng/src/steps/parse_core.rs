@@ -3,7 +3,7 @@
 use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{self, HasIp};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
-use frame::Arena;
+use frame::{Arena, flags};
 use wire::ethernet::TAG_LEN;
 use wire::{L3L4, Outer, ethertype};
 
@@ -31,8 +31,13 @@ impl Stage<Bng> for ParseCore {
         let tags = ((port.tags.len() / TAG_LEN) as u8, outside, inside); // two tags at most
         let any = port.mac == [0; 6];
         (burst.lane.shared, burst.lane.near) = (Live::default(), Live::default());
+        burst.lane.inside = Live::default();
         for i in live {
             let (frame, lane) = burst.parts(i);
+            if frame.meta.flags & flags::INSIDE != 0 {
+                frame.meta.flags &= !flags::INSIDE;
+                lane.inside.add(i);
+            }
             let (bytes, ip) = (arena.bytes(frame), &mut lane.ip.0[i]);
             let outer = Outer::parse(bytes).unwrap_or_default();
             let read = (outer.tags, outer.vlans[0].id(), outer.vlans[1].id()) == tags

@@ -216,7 +216,8 @@ impl Subscribers {
             link,
             link_len,
             flags: if spec.mac.is_none() { flags::NO_MAC } else { 0 }
-                | if profile.shape.is_some() { flags::SHAPED } else { 0 },
+                | if profile.shape.is_some() { flags::SHAPED } else { 0 }
+                | if plan.nat { 0 } else { flags::UNTRANSLATED },
             handle: spec.handle,
             ipv4: spec.ipv4.unwrap_or(0),
             wan: spec.wan.unwrap_or(NO_PREFIX),

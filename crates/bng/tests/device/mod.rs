@@ -99,7 +99,14 @@ impl Device {
             }
             put("learnt".into(), report.counts.learnt);
             put("held".into(), worker.gateway().held() as u64);
+            if let Some(nat) = &worker.gateway().state().nat {
+                put("nat.mappings".into(), nat.mappings() as u64);
+                put("nat.blocks".into(), nat.blocks() as u64);
+            }
         }
+        let blocks = self.control.nat_blocks();
+        put("nat.given".into(), blocks.given);
+        put("nat.ended".into(), blocks.ended);
         put("control.refused".into(), self.control.refused());
         for packet in self.control.packets() {
             put(format!("control.{}", packet.class.name()), 1);

@@ -11,7 +11,7 @@ testkit::cases! {
 }
 
 /// An ICMP error about a packet.
-fn error(from: IpAddr, to: IpAddr, about: &Packet, (kind, code, rest): (u8, u8, u32)) -> Packet {
+pub fn error(from: IpAddr, to: IpAddr, about: &Packet, (kind, code, rest): (u8, u8, u32)) -> Packet {
     let quoted = about.build();
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -25,7 +25,7 @@ fn error(from: IpAddr, to: IpAddr, about: &Packet, (kind, code, rest): (u8, u8, 
 }
 
 /// As the first subscriber gets an error: with the priority of internetwork control.
-fn error_to_sub(packet: &Packet) -> Packet {
+pub fn error_to_sub(packet: &Packet) -> Packet {
     to_sub(packet).poke(14, [0xc0]).poke(18, [0xc0])
 }
 

@@ -11,12 +11,13 @@ pub use wire::Mac;
 pub mod access;
 pub mod control;
 pub mod errors;
+pub mod nat;
 pub mod ports;
 pub mod rates;
 
 /// Every case of every group.
 pub fn all() -> Vec<Case> {
-    [access::all, control::all, errors::all, ports::all, rates::all].iter().flat_map(|group| group()).collect()
+    [access::all, control::all, errors::all, nat::all, ports::all, rates::all].iter().flat_map(|group| group()).collect()
 }
 
 /// Where the folders are.

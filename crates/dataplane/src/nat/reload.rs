@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use engine::Owner;
+use engine::{Overlap, Owner, Steer};
 
 use super::bits;
 use super::blocks::{Address, Block, Domain};
@@ -168,6 +168,15 @@ impl Addresses {
         self.by_worker.iter().flatten().for_each(|(at, address)| by_instance.entry(*at).or_default().push(*address));
         let rows = by_instance.into_iter();
         rows.flat_map(|(at, all)| ranges(all).into_iter().map(move |(first, last)| (at, first, last))).collect()
+    }
+
+    /// Enters every address, those that were taken out too, with its worker.
+    ///
+    /// # Errors
+    /// [`Overlap`] when an address is owned already.
+    pub fn steer(&self, steer: &mut Steer) -> Result<(), Overlap> {
+        let nobody = Self { by_worker: vec![Vec::new(); self.by_worker.len()], ..self.clone() };
+        self.since(&nobody).try_for_each(|(owner, instance, first, last)| steer.own_v4(instance, first, last, owner))
     }
 
     /// Addresses of each worker that it has beside those of `before`, as (instance, first, last).

@@ -20,6 +20,12 @@ pub trait Translates<L> {
     /// which goes as it is. Asked only where something is translated.
     fn session(&self, lane: &L, i: usize) -> Option<u32>;
 
+    /// Whether packet `i`, which came in by a translated network instance, goes to its destination as it is: an untranslated
+    /// subscriber's, or it comes from another subscriber.
+    fn is_untranslated(&self, _lane: &L, _i: usize) -> bool {
+        false
+    }
+
     /// Packet `i` from outside has its private destination now: whatever was looked up by the one before is to be asked
     /// for anew.
     fn readdressed(&mut self, _lane: &mut L, _i: usize) {}
@@ -100,12 +106,13 @@ where
 /// up. See [`nat`](crate::nat).
 pub struct TranslateIn {
     tickets: [Ticket; BURST],
+    untranslated: [bool; BURST],
     is_on: bool,
 }
 
 impl Default for TranslateIn {
     fn default() -> Self {
-        Self { tickets: [Ticket::default(); BURST], is_on: false }
+        Self { tickets: [Ticket::default(); BURST], untranslated: [false; BURST], is_on: false }
     }
 }
 
@@ -129,11 +136,18 @@ where
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
         let (at, env) = (cx.at(), cx.env);
+        if cx.state.nat().is_none() {
+            return;
+        }
+        for i in burst.live() {
+            self.untranslated[i] = cx.state.is_untranslated(&burst.lane, i);
+        }
         let Some(nat) = cx.state.nat() else { return };
         nat.set_now(env.now);
         for i in burst.live() {
             let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
-            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| ip.version == 4);
+            let plain = ip.version == 4 && !self.untranslated[i];
+            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| plain);
             self.tickets[i] = domain.map_or(Ticket::default(), |domain| {
                 let packet = burst.bytes(i, env.arena()).get(l3..).unwrap_or_default();
                 nat.look(domain, ip, packet, End::Destination)

@@ -23,6 +23,22 @@ pub struct LiveKey {
     pub help: &'static str,
 }
 
+/// Parts of a list as one, of `N` keys together.
+pub const fn joined<const N: usize>(parts: &[&[LiveKey]]) -> [LiveKey; N] {
+    let mut all = [LiveKey { key: "", help: "" }; N];
+    let (mut part, mut len) = (0, 0);
+    while part < parts.len() {
+        let mut n = 0;
+        while n < parts[part].len() {
+            all[len] = parts[part][n];
+            (n, len) = (n + 1, len + 1);
+        }
+        part += 1;
+    }
+    assert!(len == N, "as many keys as the parts have");
+    all
+}
+
 /// Keys that the shell applies for every gateway.
 pub const LIVE: &[LiveKey] = &[
     LiveKey {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use dataplane::config::Nat;
 use dataplane::forward::{prefix4, prefix6};
 use pfcp::ie::NodeId;
 use pfcp::node::{Pin, contains};
@@ -555,4 +556,18 @@ impl N4 {
         // A handful of names, checked before.
         config.instances().iter().position(|n| n == name).unwrap_or(1) as dataplane::forward::InstanceId
     }
+}
+
+/// No address is both a subscriber's and translated to.
+pub(super) fn check_apart(nat: &Nat, config: &Config) -> Result<(), ConfigError> {
+    let Some(n4) = &config.n4 else { return Ok(()) };
+    let subscribers = crate::n4::assemble::pools(n4, config);
+    for (n, pool) in nat.pool.iter().enumerate() {
+        let Some(public) = pool.range() else { continue };
+        if subscribers.has_any4(config.instance(pool.instance.as_deref()), public) {
+            let what = format!("a pool of n4.pool has addresses of {}, too", pool.addresses);
+            return Err(wrong(&[&"nat", &"pool", &n, &"addresses"], what, "give each its own range"));
+        }
+    }
+    Ok(())
 }

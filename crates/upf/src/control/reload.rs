@@ -17,25 +17,11 @@ pub struct Change {
     routes: Option<Vec<dataplane::forward::Route>>,
     lists: Option<AccessLists>,
     limits: Option<LiveLimits>,
-    nat: Option<(nat::Addresses, Vec<nat::Change>)>,
+    nat: Option<gateway::nat::Reload>,
 }
 
 /// Public addresses in a row: network instance, first, last.
 pub type PublicRange = (InstanceId, u32, u32);
-
-/// Keys of translation.
-pub const NAT: [&str; 10] = [
-    "nat.pool",
-    "nat.blocks_per_subscriber",
-    "nat.block_idle_seconds",
-    "nat.block_hold_seconds",
-    "nat.tcp_seconds",
-    "nat.tcp_opening_seconds",
-    "nat.udp_seconds",
-    "nat.udp_unanswered_seconds",
-    "nat.icmp_seconds",
-    "nat.refresh_from_outside",
-];
 
 /// Keys of workers' limits.
 pub const LIMITS: [&str; 3] = ["gtpu.error_indications_per_second", "buffer.packets_per_subscriber", "buffer.seconds"];
@@ -58,7 +44,11 @@ impl Control {
         if ["n4.pool", "nat.pool"].iter().any(|key| keys.contains(key)) {
             self.check_apart(config)?;
         }
-        let nat = if NAT.iter().any(|key| keys.contains(key)) { self.prepare_nat(config)? } else { None };
+        let nat = if gateway::nat::is_changed(keys) {
+            gateway::nat::prepare(self.nat.as_ref(), config.nat.as_ref(), &config.links())?
+        } else {
+            None
+        };
         Ok(Change { routes, lists, limits, nat })
     }
 
@@ -70,7 +60,7 @@ impl Control {
         let overlap = |key: &'static str, what| wrong(&[&key, &"pool"], what, "give each its own range");
         let mut steer =
             crate::n4::assemble::steer(config).map_err(|_| overlap("n4", "pools of subscribers overlap"))?;
-        let nat = config.nat.as_ref().map(|nat| nat.stage(config, 1).steer(&mut steer, config.workers.count));
+        let nat = config.nat.as_ref().map(|nat| nat.stage(&config.links(), 1).steer(&mut steer, config.workers.count));
         nat.unwrap_or(Ok(())).map_err(|_| overlap("nat", "subscribers have public addresses too"))
     }
 
@@ -78,14 +68,6 @@ impl Control {
     pub fn public_ranges(&self, change: &Change) -> Vec<PublicRange> {
         let addresses = change.nat.as_ref().map(|(addresses, _)| addresses).or(self.nat.as_ref());
         addresses.map(nat::Addresses::ranges).unwrap_or_default()
-    }
-
-    fn prepare_nat(&self, config: &Config) -> Result<Option<(nat::Addresses, Vec<nat::Change>)>, ConfigError> {
-        let (Some(addresses), Some(section)) = (&self.nat, &config.nat) else { return Ok(None) };
-        // Whatever it is chosen by: workers keep theirs.
-        let stage = section.stage(config, 1);
-        let change = addresses.change(&stage);
-        Ok(Some(change.map_err(|why| wrong(&[&"nat", &"pool"], why.to_string(), "restart the gateway for it"))?))
     }
 
     /// Translates by other addresses. Packets to new ones are brought to their worker.

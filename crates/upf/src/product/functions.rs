@@ -5,14 +5,13 @@ use std::net::IpAddr;
 use crate::config::acl::Otherwise;
 use crate::n4::paths::Paths;
 use dataplane::forward::InstanceId;
-use dataplane::nat::BlockEvent;
+use gateway::nat::NatView;
 
 use super::observer::Observer;
-use super::protocol::{AclRuleView, BlockView, NatView, PathView};
+use super::protocol::{AclRuleView, PathView};
 use super::query::{Query, QueryAnswer};
 
 /// Rows of a page at most.
-const BLOCKS: usize = 1000;
 const PATHS: usize = 100;
 
 impl Observer {
@@ -52,20 +51,14 @@ impl Observer {
                 else {
                     return Err(format!("worker {n} does not answer"));
                 };
-                view.blocks += blocks.len() as u64;
-                let asked = |(block, _): &(BlockEvent, u16)| ue.is_none_or(|ue| ue == IpAddr::V4(block.private));
-                view.list.extend(blocks.iter().filter(|block| asked(block)).map(|block| shown(&names, block)));
+                view.add(&names, &blocks, ue);
                 let Some(next) = next else { break (subscribers, mappings) };
                 from = next;
             };
             view.subscribers += more_subscribers;
             view.mappings += more_mappings;
         }
-        view.list.sort_by(|a, b| {
-            (&a.instance, a.private, a.public, a.ports).cmp(&(&b.instance, b.private, b.public, b.ports))
-        });
-        view.list.truncate(BLOCKS);
-        Ok(view)
+        Ok(view.sorted())
     }
 
     /// GTP-U peers: those that do not answer first, then those of most sessions.
@@ -86,14 +79,4 @@ impl Observer {
 
 fn name_of(names: &[String], instance: InstanceId) -> String {
     names.get(usize::from(instance)).cloned().unwrap_or_default()
-}
-
-fn shown(names: &[String], (block, mappings): &(BlockEvent, u16)) -> BlockView {
-    BlockView {
-        private: block.private.into(),
-        instance: name_of(names, block.instance),
-        public: block.public.into(),
-        ports: [block.first_port, block.last_port],
-        mappings: *mappings,
-    }
 }

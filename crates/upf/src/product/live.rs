@@ -1,13 +1,16 @@
 //! Keys that a reload applies while sessions live.
 
-use gateway::shell::reload::LiveKey;
+use gateway::nat;
+use gateway::shell::reload::{LiveKey, joined};
 
 const fn key(key: &'static str, help: &'static str) -> LiveKey {
     LiveKey { key, help }
 }
 
 /// Keys and what happens when they are applied.
-pub const KEYS: &[LiveKey] = &[
+pub const KEYS: &[LiveKey] = &joined::<{ OWN.len() + nat::LIVE.len() }>(&[OWN, &nat::LIVE]);
+
+const OWN: &[LiveKey] = &[
     key("route", "Forwarding tables are published anew; sessions, tunnels and neighbours stay."),
     key(
         "acl",
@@ -46,22 +49,6 @@ pub const KEYS: &[LiveKey] = &[
         "New sessions that name a DNN taken out are refused (cause 69); sessions that have it go on, and can be modified. One \
          that means another instance than before needs another name.",
     ),
-    key(
-        "nat.pool",
-        "An address taken out gets no new subscribers; those that have ports of it keep them and their connections, and it stays \
-         the translator's until a restart. New addresses are divided among workers. Refused: the first or last pool of a network \
-         instance, over 500 new addresses a worker, a worker that would have none, or addresses of a pool that sessions have, \
-         though it was taken out.",
-    ),
-    key("nat.blocks_per_subscriber", "Counts for new blocks."),
-    key("nat.block_idle_seconds", "Counts for blocks that become idle, or are looked at, from now on."),
-    key("nat.block_hold_seconds", "Counts for blocks that end from now on."),
-    key("nat.tcp_seconds", "Counts when a mapping is used or looked at next; so do the other lives of mappings."),
-    key("nat.tcp_opening_seconds", "As `nat.tcp_seconds`."),
-    key("nat.udp_seconds", "As `nat.tcp_seconds`."),
-    key("nat.udp_unanswered_seconds", "As `nat.tcp_seconds`."),
-    key("nat.icmp_seconds", "As `nat.tcp_seconds`."),
-    key("nat.refresh_from_outside", "Workers go by it from their next turn."),
     key("gtpu.error_indications_per_second", "Workers have the new rate in their next turn."),
     key("buffer.packets_per_subscriber", "Counts for packets from now on; those held stay."),
     key("buffer.seconds", "Counts for packets that are held already, too."),
@@ -74,7 +61,7 @@ mod tests {
     #[test]
     fn every_key_is_applied_by_a_part() {
         let parts =
-            [&["route", "acl"][..], &crate::n4::reconfigure::LIVE, &crate::control::NAT, &crate::control::LIMITS];
+            [&["route", "acl"][..], &crate::n4::reconfigure::LIVE, &gateway::nat::LIVE.map(|live| live.key), &crate::control::LIMITS];
         let (mut applied, mut told) = (parts.concat(), KEYS.iter().map(|key| key.key).collect::<Vec<_>>());
         applied.sort_unstable();
         told.sort_unstable();

@@ -24,6 +24,7 @@ use gateway::shell::reload::apply_to;
 use gateway::shell::rest::Wait;
 use gateway::shell::{HandOver, Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
+use gateway::nat;
 use gateway::watch::Level;
 
 /// The control side of a running user plane.
@@ -269,10 +270,10 @@ impl Product for Observer {
             Request::Sessions => self.sessions().map(Reply::Sessions),
             Request::Peers => self.peers().map(Reply::Peers),
             Request::Acl => Ok(Reply::Acl(self.acl())),
-            Request::Nat { ue } => self.nat(ue).map(Reply::Nat),
             Request::Session { ue } => self.session(ue).map(Reply::Session),
         });
-        own.or_else(|| records::answered(self.ledger.get(), asked))
+        own.or_else(|| nat::Request::answered(asked, |nat::Request::Nat { ue }| self.nat(ue).map(nat::Reply::Nat)))
+            .or_else(|| records::answered(self.ledger.get(), asked))
     }
 
     fn can_drain(&self) -> bool {

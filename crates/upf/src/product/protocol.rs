@@ -18,12 +18,6 @@ pub enum Request {
     Peers,
     /// What rules of access lists have counted.
     Acl,
-    /// Who has which blocks of public ports.
-    Nat {
-        /// Only this subscriber's.
-        #[serde(default)]
-        ue: Option<IpAddr>,
-    },
     /// One subscriber's session.
     Session {
         /// Its address.
@@ -43,13 +37,11 @@ pub enum Reply {
     Session(SessionView),
     /// To [`Request::Acl`].
     Acl(Vec<AclRuleView>),
-    /// To [`Request::Nat`].
-    Nat(NatView),
 }
 
 impl Ask for Request {
     type Answer = Reply;
-    const NAMES: &'static [&'static str] = &["sessions", "peers", "acl", "nat", "session"];
+    const NAMES: &'static [&'static str] = &["sessions", "peers", "acl", "session"];
 }
 
 /// Sessions of all workers.
@@ -173,34 +165,6 @@ pub struct AclRuleView {
     pub packets: u64,
     /// Their octets.
     pub bytes: u64,
-}
-
-/// Translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NatView {
-    /// Subscribers with blocks.
-    pub subscribers: u64,
-    /// Blocks they have.
-    pub blocks: u64,
-    /// Mappings on them.
-    pub mappings: u64,
-    /// The blocks, by subscriber: a thousand at most.
-    pub list: Vec<BlockView>,
-}
-
-/// A block of public ports that a subscriber has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BlockView {
-    /// The subscriber's own address.
-    pub private: IpAddr,
-    /// The network instance it is in.
-    pub instance: String,
-    /// Its public address.
-    pub public: IpAddr,
-    /// First and last port.
-    pub ports: [u16; 2],
-    /// Mappings on them.
-    pub mappings: u16,
 }
 
 /// One subscriber's session.

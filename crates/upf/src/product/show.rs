@@ -1,32 +1,20 @@
 //! The tables that only a user plane has.
 
 mod acl;
-mod nat;
 mod peers;
 mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
+use super::protocol::{AclRuleView, PeersView, Request, SessionView, SessionsView};
 use gateway::cli::Key;
 use gateway::show::{Look, Table, View};
 
 /// All of them.
-pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];
-
-/// Chooses one subscriber's session or port blocks.
-const UE: Key =
-    Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
-
-fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
-    let read = |text: &str| text.parse().map_err(|_| format!("--ue {text}: this is no IP address"));
-    text.map(read).transpose()
-}
+pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), gateway::nat::VIEW];
 
 /// All sessions, or one.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -43,10 +31,10 @@ impl Table for Sessions {
     const TOPIC: &'static str = "sessions";
     const HELP: &'static str = "Sessions and their memory; with --ue one session's rules and usage";
 
-    const KEY: Option<Key> = Some(UE);
+    const KEY: Option<Key> = Some(gateway::show::UE);
 
     fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(address(ue)?.map_or(Request::Sessions, |ue| Request::Session { ue }))
+        Ok(gateway::show::address(ue)?.map_or(Request::Sessions, |ue| Request::Session { ue }))
     }
 
     fn text(look: &Look<'_, Seen>) -> String {
@@ -90,23 +78,5 @@ impl Table for Acl {
 
     fn json(look: &Look<'_, Vec<AclRuleView>>) -> serde_json::Result<String> {
         serde_json::to_string(&acl::since(&look.now, look.earlier.as_deref()))
-    }
-}
-
-struct Nat;
-
-impl Table for Nat {
-    type Seen = NatView;
-    const TOPIC: &'static str = "nat";
-    const HELP: &'static str = "Address translation: blocks of public ports by subscriber; with --ue one subscriber's";
-
-    const KEY: Option<Key> = Some(UE);
-
-    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(Request::Nat { ue: address(ue)? })
-    }
-
-    fn text(look: &Look<'_, NatView>) -> String {
-        nat::text(&look.now, look.style)
     }
 }

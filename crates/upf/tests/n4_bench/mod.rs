@@ -15,7 +15,7 @@ use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use upf::assemble::assemble;
 use upf::compile::Compiled;
 use upf::config::{Config, ConfigError};
-use upf::control::{Control, LIMITS, NAT};
+use upf::control::{Control, LIMITS};
 use upf::gateway::UserPlane;
 use upf::n4::N4;
 use upf::n4::assemble::endpoint;
@@ -170,7 +170,7 @@ impl Bench {
     pub fn reload(&mut self, more: &str) -> Result<(), ConfigError> {
         let config = parsed(&self.base, more);
         config.check()?;
-        let change = self.control.prepare(&config, &[&LIMITS[..], &NAT].concat())?;
+        let change = self.control.prepare(&config, &[&LIMITS[..], &gateway::nat::LIVE.map(|live| live.key)].concat())?;
         self.endpoint.check_reconfiguration(&config, &self.control.public_ranges(&change))?;
         self.control.apply(change);
         let wall = self.wall();

@@ -87,7 +87,7 @@ impl NatLog {
     }
 
     /// Whether lines could not be written: they are tried again with the next [`poll`](Self::poll).
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         !self.lines.is_empty()
     }
 

@@ -1,13 +1,15 @@
-//! `[nat]`: many subscribers behind few public IPv4 addresses.
+//! `[nat]` of every gateway that translates: many subscribers behind few public IPv4 addresses.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use dataplane::nat::{self, Misconfigured, Timeouts};
+use engine::Owner;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, parse_prefix, wrong};
+use super::{ConfigError, Links, parse_prefix, wrong};
+use crate::forward::InstanceId;
+use crate::nat::{self, Misconfigured, Timeouts};
 
 /// Translation of the network instances that have a pool: NAT44 with blocks of ports, as RFC 4787, 5382, 5508, 6888 and
 /// 7857 want it.
@@ -120,12 +122,29 @@ fn range(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
     }
 }
 
+fn name<'a>(links: &Links<'a>, pool: &'a NatPool) -> &'a str {
+    pool.instance.as_deref().unwrap_or(links.instance)
+}
+
+/// The network instance a pool is of; none: there is no such one.
+fn instance(links: &Links<'_>, pool: &NatPool) -> Option<InstanceId> {
+    let name = name(links, pool);
+    links.instances.iter().position(|known| known == name).map(|n| n as InstanceId) // a handful
+}
+
+impl NatPool {
+    /// First and last address; none: they are no addresses.
+    pub fn range(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        range(&self.addresses)
+    }
+}
+
 impl Nat {
-    /// What the stages are configured with. `seed`: what is chosen by where no seed is configured.
-    pub fn stage(&self, config: &Config, seed: u128) -> nat::Config {
+    /// What the stages are configured with, among those links. `seed`: what is chosen by where no seed is configured.
+    pub fn stage(&self, links: &Links<'_>, seed: u128) -> nat::Config {
         let pool = |pool: &NatPool| {
             let (first, last) = range(&pool.addresses)?;
-            Some(nat::Pool { instance: config.instance(pool.instance.as_deref()), first, last })
+            Some(nat::Pool { instance: instance(links, pool)?, first, last })
         };
         nat::Config {
             pools: self.pool.iter().filter_map(pool).collect(),
@@ -149,35 +168,28 @@ impl Nat {
         }
     }
 
-    /// No address is both a subscriber's and translated to.
-    fn check_apart(&self, config: &Config) -> Result<(), ConfigError> {
-        let Some(n4) = &config.n4 else { return Ok(()) };
-        let subscribers = crate::n4::assemble::pools(n4, config);
-        for (n, pool) in self.pool.iter().enumerate() {
-            let Some(public) = range(&pool.addresses) else { continue };
-            if subscribers.has_any4(config.instance(pool.instance.as_deref()), public) {
-                let what = format!("a pool of n4.pool has addresses of {}, too", pool.addresses);
-                return Err(wrong(&[&"nat", &"pool", &n, &"addresses"], what, "give each its own range"));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn check(&self, config: &Config) -> Result<(), ConfigError> {
+    /// Checks all but that no subscriber has a public address of a pool.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, links: &Links<'_>, workers: Owner) -> Result<(), ConfigError> {
         if self.pool.is_empty() {
             let help = "write [[nat.pool]] with addresses = \"203.0.113.0/28\", or take [nat] out";
             return Err(wrong(&[&"nat", &"pool"], "no public address", help));
         }
         for (n, pool) in self.pool.iter().enumerate() {
-            config.check_instance(&[&"nat", &"pool", &n, &"instance"], pool.instance.as_deref())?;
+            let Some(instance) = instance(links, pool) else {
+                let what = format!("no port is in network instance \"{}\"", name(links, pool));
+                let help = format!("one of {}", links.instances.join(", "));
+                return Err(wrong(&[&"nat", &"pool", &n, &"instance"], what, help));
+            };
             let at = |what: String, help: &str| Err(wrong(&[&"nat", &"pool", &n, &"addresses"], what, help));
             let Some((first, last)) = range(&pool.addresses) else {
                 let what = format!("\"{}\" are no IPv4 addresses", pool.addresses);
                 return at(what, "such as 203.0.113.0/28 or 203.0.113.1-203.0.113.9");
             };
-            let instance = config.instance(pool.instance.as_deref());
-            for port in config.port.iter().filter(|port| config.instance(Some(port.instance())) == instance) {
-                for text in &port.addresses {
+            for port in links.ports.iter().filter(|port| links.instances.get(usize::from(instance)).is_some_and(|name| name == port.instance)) {
+                for text in port.addresses {
                     let Some((IpAddr::V4(ours), len)) = parse_prefix(text) else { continue };
                     let link = range(&format!("{ours}/{}", len.max(8)));
                     if link.is_some_and(|(from, to)| first <= to && from <= last) {
@@ -187,7 +199,6 @@ impl Nat {
                 }
             }
         }
-        self.check_apart(config)?;
         for (key, seconds, least) in [
             ("tcp_seconds", self.tcp_seconds, 1),
             ("tcp_opening_seconds", self.tcp_opening_seconds, 1),
@@ -199,7 +210,7 @@ impl Nat {
                 return Err(wrong(&[&"nat", &key], "a mapping that does not live", "leave it out"));
             }
         }
-        self.stage(config, 1).check(config.workers.count).map_err(|why| {
+        self.stage(links, 1).check(workers).map_err(|why| {
             let (key, help) = match why {
                 Misconfigured::BlockPorts => ("block_ports", "leave it out for 512"),
                 Misconfigured::FirstPort => ("first_port", "leave it out for 1024"),
