@@ -29,6 +29,7 @@
 //! | [`control`] | parts of every gateway's control |
 //! | [`load`] | parsing of configurations |
 //! | [`Registry`] | the gateways of a binary, and their common commands |
+//! | [`connected`] | sessions, modems or subscribers: pages, filters, the entries with the most traffic |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
 //! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod connected;
 pub mod control;
 pub mod counters;
 pub mod drain;

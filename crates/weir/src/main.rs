@@ -21,6 +21,8 @@ mod cli;
 mod compare;
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod connected_tests;
 mod demo;
 mod deploy;
 #[cfg(test)]

@@ -139,9 +139,19 @@ impl UserId {
 
     /// The IMSI as decimal digits.
     pub fn imsi_digits(&self) -> Option<String> {
-        let nibbles = self.imsi.as_deref()?.iter().flat_map(|octet| [octet & 0x0f, octet >> 4]);
-        Some(nibbles.filter(|nibble| *nibble < 10).map(|nibble| char::from(b'0' + nibble)).collect())
+        self.imsi.as_deref().map(digits)
     }
+
+    /// The MSISDN as decimal digits.
+    pub fn msisdn_digits(&self) -> Option<String> {
+        self.msisdn.as_deref().map(digits)
+    }
+}
+
+/// Semi-octets as decimal digits, the lower half first; fillers are left out.
+fn digits(octets: &[u8]) -> String {
+    let nibbles = octets.iter().flat_map(|octet| [octet & 0x0f, octet >> 4]);
+    nibbles.filter(|nibble| *nibble < 10).map(|nibble| char::from(b'0' + nibble)).collect()
 }
 
 impl Element for UserId {

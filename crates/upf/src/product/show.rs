@@ -12,16 +12,18 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
-use gateway::cli::Key;
+use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView};
+use gateway::cli::{Key, ShowArgs};
+use gateway::connected::{self, ConnectedPage};
 use gateway::show::{Look, Table, View};
+use gateway::socket::{self, Client};
+use serde_json::Value;
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];
 
 /// Chooses one subscriber's session or port blocks.
-const UE: Key =
-    Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
+const UE: &str = connected::KEYS[0].name;
 
 fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
     let read = |text: &str| text.parse().map_err(|_| format!("--ue {text}: this is no IP address"));
@@ -33,7 +35,7 @@ fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
 #[serde(untagged)]
 enum Seen {
     One(Box<SessionView>),
-    All(SessionsView),
+    All(ConnectedPage),
 }
 
 struct Sessions;
@@ -41,18 +43,33 @@ struct Sessions;
 impl Table for Sessions {
     type Seen = Seen;
     const TOPIC: &'static str = "sessions";
-    const HELP: &'static str = "Sessions and their memory; with --ue one session's rules and usage";
+    const HELP: &'static str =
+        "Sessions: identities, addresses, tunnels, usage. With --ue one session's rules and usage";
+    const KEYS: &'static [Key] = connected::KEYS;
+    const MEASURES: bool = true;
 
-    const KEY: Option<Key> = Some(UE);
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
+        match args.keys.0.as_slice() {
+            [(name, ue)] if *name == UE => {
+                let ue = address(Some(ue))?.ok_or("--ue: an address is missing")?;
+                serde_json::to_value(Request::Session { ue })
+            }
+            _ => serde_json::to_value(socket::Request::Connected(connected::request(&args.keys, args.over)?)),
+        }
+        .map_err(|error| error.to_string())
+    }
 
-    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(address(ue)?.map_or(Request::Sessions, |ue| Request::Session { ue }))
+    fn ask(client: &mut Client, question: &Value, wait_on: &dyn Fn() -> bool) -> anyhow::Result<Value> {
+        match question.get("ue") {
+            Some(_) => Ok(client.ask_any(question, |_| wait_on())?),
+            None => connected::ask(client, question),
+        }
     }
 
     fn text(look: &Look<'_, Seen>) -> String {
         match &look.now {
             Seen::One(session) => sessions::one(session, look.style),
-            Seen::All(all) => sessions::text(all, look.style),
+            Seen::All(page) => connected::text(page, look.style),
         }
     }
 }
@@ -64,7 +81,7 @@ impl Table for Peers {
     const TOPIC: &'static str = "peers";
     const HELP: &'static str = "Control planes by PFCP: associations, sessions, messages, what was refused";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Peers)
     }
 
@@ -80,7 +97,7 @@ impl Table for Acl {
     const TOPIC: &'static str = "acl";
     const HELP: &'static str = "Access lists: packets and bytes each rule decided on";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Acl)
     }
 
@@ -100,10 +117,10 @@ impl Table for Nat {
     const TOPIC: &'static str = "nat";
     const HELP: &'static str = "Address translation: blocks of public ports by subscriber; with --ue one subscriber's";
 
-    const KEY: Option<Key> = Some(UE);
+    const KEYS: &'static [Key] = &[connected::KEYS[0]];
 
-    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(Request::Nat { ue: address(ue)? })
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
+        Ok(Request::Nat { ue: address(args.keys.get(&connected::KEYS[0]))? })
     }
 
     fn text(look: &Look<'_, NatView>) -> String {
