@@ -32,6 +32,7 @@
 //! | [`connected`] | sessions, modems or subscribers: pages, filters, the entries with the most traffic |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
 //! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
+//! | [`api`] | the read-only HTTP API and its OpenAPI description |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
@@ -41,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod cli;
 pub mod connected;
 pub mod control;

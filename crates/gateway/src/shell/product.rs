@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
+use dataplane::config::{Api, ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
 use engine::{PortId, Time, Worker};
 use port::Steer;
 use schemars::JsonSchema;
@@ -44,6 +44,8 @@ pub struct Head<'a> {
     pub process: &'a ProcessSection,
     /// Numbers for a monitoring system.
     pub metrics: Option<&'a Metrics>,
+    /// Tables by HTTP.
+    pub api: Option<&'a Api>,
     /// Probes of an orchestrator.
     pub health: Option<&'a Health>,
     /// The event log.
