@@ -32,6 +32,8 @@ mod install;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
+#[cfg(test)]
+mod monitoring_tests;
 mod outputs;
 mod plan;
 #[cfg(test)]

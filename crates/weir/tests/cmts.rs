@@ -292,7 +292,7 @@ fn metrics(net: &Net) {
     assert_eq!((sum("weir_modems", sg0), sum("weir_ready", "")), (301, 1), "{seen}");
     assert_eq!(sum("weir_service_flows", "\"priority\": \"5\""), 300, "{seen}");
     assert_eq!((sum("weir_port_up", ""), sum("weir_standby", "")), (2, 0), "{seen}");
-    assert_eq!(sum("weir_channel_capacity_bits_per_second", "\"channel\": \"ofdm5\""), 1_890_000_000, "{seen}");
+    assert_eq!(sum("weir_channel_capacity_bytes_per_second", "\"channel\": \"ofdm5\""), 236_250_000, "{seen}");
     // Nothing is sent meanwhile.
     assert!(show("sent_packets") > 0, "{seen}");
     assert_eq!(sum("weir_channel_frames_total", sg0), show("sent_packets"), "{seen}");
