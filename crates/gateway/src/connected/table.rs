@@ -29,7 +29,7 @@ impl<T: Topic> Table for ConnectedTable<T> {
     const MEASURES: bool = true;
 
     fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
-        super::request(&args.keys, args.over).map(Request::Connected)
+        super::request(&args.keys, args.over).map(|request| Request::Connected(Box::new(request)))
     }
 
     fn ask(client: &mut Client, question: &Value, _wait_on: &dyn Fn() -> bool) -> anyhow::Result<Value> {

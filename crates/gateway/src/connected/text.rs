@@ -108,7 +108,8 @@ pub fn whole(client: &mut Client, request: &ConnectedRequest) -> anyhow::Result<
     let (mut request, mut page) = (request.clone(), None::<ConnectedPage>);
     loop {
         let is_long = request.top.is_some();
-        let Reply::Connected(more) = client.ask_while(&Request::Connected(request.clone()), |_| is_long)? else {
+        let Reply::Connected(more) = client.ask_while(&Request::Connected(Box::new(request.clone())), |_| is_long)?
+        else {
             bail!("the gateway has answered another question");
         };
         let all = match page.take() {

@@ -35,7 +35,7 @@ pub enum Request {
     /// The event log.
     Log(LogRequest),
     /// Sessions, modems or subscribers.
-    Connected(ConnectedRequest),
+    Connected(Box<ConnectedRequest>),
     /// Take no new sessions from now on, or take them again.
     Drain {
         /// Which.

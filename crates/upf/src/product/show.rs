@@ -54,7 +54,7 @@ impl Table for Sessions {
                 let ue = address(Some(ue))?.ok_or("--ue: an address is missing")?;
                 serde_json::to_value(Request::Session { ue })
             }
-            _ => serde_json::to_value(socket::Request::Connected(connected::request(&args.keys, args.over)?)),
+            _ => serde_json::to_value(socket::Request::Connected(Box::new(connected::request(&args.keys, args.over)?))),
         }
         .map_err(|error| error.to_string())
     }
