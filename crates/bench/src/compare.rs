@@ -186,6 +186,9 @@ fn numbers(value: Option<&Value>) -> Vec<f64> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).filter(|n| *n > 0.0).collect()
 }
 
+/// A result's value of a metric, and its windows' samples.
+type Read = (Option<f64>, Vec<f64>);
+
 /// A side's value and samples of one metric.
 #[derive(Debug, Default, PartialEq)]
 struct Side {
@@ -195,7 +198,7 @@ struct Side {
 
 impl Side {
     /// Of each result its value and its windows' samples; none: no result has the metric.
-    fn of(results: &[(Option<f64>, Vec<f64>)]) -> Option<Self> {
+    fn of(results: &[Read]) -> Option<Self> {
         let values: Vec<f64> = results.iter().filter_map(|(value, _)| *value).filter(|value| *value > 0.0).collect();
         if values.is_empty() {
             return None;
@@ -232,7 +235,7 @@ fn pair(workload: String, before: &[&Value], after: &[&Value], tolerance: f64) -
 }
 
 /// Cycles per packet of stages, by `pipeline.stage`: of each result its value and its samples.
-fn stages(results: &[&Value]) -> BTreeMap<String, Vec<(Option<f64>, Vec<f64>)>> {
+fn stages(results: &[&Value]) -> BTreeMap<String, Vec<Read>> {
     let mut found: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for stage in results.iter().filter_map(|result| result.pointer("/cost/stages")?.as_array()).flatten() {
         let text = |key: &str| stage.get(key).and_then(Value::as_str).unwrap_or_default();
