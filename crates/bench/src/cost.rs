@@ -39,6 +39,27 @@ pub struct Cost {
     pub packets_per_turn: f64,
     /// Every stage that packets reached.
     pub stages: Vec<StageCost>,
+    /// What the medians are of.
+    #[serde(default)]
+    pub samples: CostSamples,
+}
+
+/// Costs of single windows, in the order they were played.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CostSamples {
+    /// Pipelines, ns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tc_ns: Vec<f64>,
+    /// All of it, ns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tp_ns: Vec<f64>,
+    /// All of it in cycles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cycles_per_packet: Vec<f64>,
+    /// Pipelines in cycles of the core's own clock; empty where that cannot be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tc_core_cycles: Vec<f64>,
 }
 
 /// One stage's line.
@@ -56,6 +77,9 @@ pub struct StageCost {
     pub ns_per_packet: f64,
     /// Packets at a time, on average.
     pub packets_per_call: f64,
+    /// `cycles_per_packet` of single windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
 }
 
 /// What a gateway's workers did together in the measured part of a window.
@@ -98,11 +122,23 @@ impl Cost {
         let ttx_ns = ns(cycles(&|delta| delta.io(Io::TxCycles)));
         let (tc_ns, other_ns) = (part(Io::PipelineCycles), part(Io::OtherCycles));
         let tp_ns = trx_ns + tc_ns + ttx_ns + other_ns;
+        let spent = |delta: &Delta, packets: f64| {
+            let all = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles];
+            all.iter().map(|what| delta.io(*what)).sum::<u64>() as f64 / packets
+        };
+        let tp: Vec<f64> = busy.iter().map(|(delta, packets, _)| spent(delta, *packets)).collect();
+        let samples = CostSamples {
+            tc_ns: tc.iter().map(|(ticks, _)| ns(*ticks)).collect(),
+            tp_ns: tp.iter().map(|ticks| ns(*ticks)).collect(),
+            cycles_per_packet: tp,
+            tc_core_cycles: in_core_cycles.clone().unwrap_or_default(),
+        };
         let deltas = || busy.iter().map(|(delta, ..)| delta);
         let first = deltas().next().map(|delta| delta.stages.as_slice()).unwrap_or_default();
         let stage = |n: usize| {
             let rows = || deltas().filter_map(|delta| delta.stages.get(n)).filter(|row| row.packets > 0);
-            let cycles = median(rows().map(|row| row.cycles as f64 / row.packets as f64));
+            let samples: Vec<f64> = rows().map(|row| row.cycles as f64 / row.packets as f64).collect();
+            let cycles = median(samples.iter().copied());
             StageCost {
                 direction: first[n].stage.pipeline.to_owned(),
                 name: first[n].stage.name.to_owned(),
@@ -110,6 +146,7 @@ impl Cost {
                 cycles_per_packet: cycles,
                 ns_per_packet: ns(cycles),
                 packets_per_call: median(rows().map(|row| row.packets as f64 / row.calls.max(1) as f64)),
+                samples,
             }
         };
         Self {
@@ -126,6 +163,7 @@ impl Cost {
             tc_quiet_core_cycles: quiet_pace.map(|pace| quiet * pace),
             packets_per_turn: median(deltas().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64)),
             stages: (0..first.len()).map(stage).filter(|row| row.packets > 0).collect(),
+            samples,
         }
     }
 }

@@ -57,6 +57,7 @@ pub mod blast;
 pub mod bng;
 pub mod bursts;
 pub mod cmts;
+pub mod compare;
 pub mod core_clock;
 pub mod cost;
 pub mod crew;

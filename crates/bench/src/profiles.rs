@@ -312,6 +312,7 @@ impl Settings {
             acl: self.acl.then(access_list).into_iter().collect(),
             reassembly: None,
             metrics: None,
+            api: None,
             health: None,
             log: Default::default(),
             process: Default::default(),

@@ -243,6 +243,7 @@ mod tests {
             cycles_per_packet: 2.0 * ns,
             ns_per_packet: ns,
             packets_per_call: 64.0,
+            ..StageCost::default()
         };
         let stages = vec![stage("uplink", "parse_outer", 9.75), stage("downlink", "find_by_address", 21.5)];
         let d = DirectionResult { mpps: 0.75, gbps_l2: 1.03, frame_bytes_mean: 128.0, ..DirectionResult::default() };

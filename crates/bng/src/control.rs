@@ -282,6 +282,21 @@ impl Control {
         self.subscribers.iter().flatten()
     }
 
+    /// One more than the highest number of a subscriber.
+    pub fn handles(&self) -> u32 {
+        self.subscribers.len() as u32 // handles are 32 bits
+    }
+
+    /// How many there are of those numbers.
+    pub fn count(&self, numbers: std::ops::Range<u32>) -> usize {
+        numbers.filter(|number| self.subscriber(*number).is_some()).count()
+    }
+
+    /// The subscriber of a number, if there is one.
+    pub fn subscriber(&self, handle: u32) -> Option<&SubscriberSpec> {
+        self.subscribers.get(handle as usize)?.as_ref()
+    }
+
     /// A subscriber's name: its entry's, or its group and line.
     pub fn name(&self, spec: &SubscriberSpec) -> String {
         let entries = &self.layout.entries;

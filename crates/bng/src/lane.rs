@@ -210,13 +210,17 @@ impl Kind for Bng {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
         let lane = &burst.lane;
         dataplane::lane::describe(burst, i, |words| {
             if lane.record[i] != NOBODY {
                 words.push(format!("subscriber record {}", lane.record[i].0));
             }
         })
+    }
+
+    fn leaves_by(burst: &Burst<Self>, i: usize) -> Option<u8> {
+        (burst.lane.hop[i] != NONE).then(|| burst.out(i))
     }
 
     fn forget(lane: &mut Lane, i: usize) {

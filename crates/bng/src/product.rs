@@ -8,6 +8,7 @@
 //! | `protocol.rs`, `show.rs` | requests and replies, and their tables |
 
 mod command;
+mod connected;
 mod live;
 mod observer;
 mod protocol;
@@ -28,7 +29,6 @@ use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
-use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 
 use crate::assemble::{AssembleError, assemble, attach};
@@ -82,7 +82,6 @@ impl Gateway for BngGateway {
     const NAME: &'static str = "bng";
     const TITLE: &'static str = "a broadband network gateway";
     const VIEWS: &'static [View] = show::VIEWS;
-    const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
     const LOG_TARGETS: &'static [&'static str] = &["ledger", "nat", "sessions"];
     const LIVE: &'static [LiveKey] = live::KEYS;
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];

@@ -1,6 +1,7 @@
 //! The control side of a cable gateway: modems, keys, rates; forwarding tables and neighbours; the other end of the
 //! workers' rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod counts;
 mod modems;
 mod reload;
 mod service;
@@ -98,6 +99,7 @@ pub struct Control {
     /// Commands workers have not carried out as asked.
     refused: u64,
     reports: Vec<Option<Box<Report>>>,
+    counts: counts::Counts,
     sequences: Vec<Option<Box<Sequences>>>,
     /// Changes so far of what a standby is told.
     edition: u64,
@@ -134,6 +136,7 @@ impl Control {
             free_sets: Vec::new(),
             refused: 0,
             reports,
+            counts: counts::Counts::default(),
             sequences,
             edition: 0,
         }
@@ -246,6 +249,7 @@ impl Control {
             let purpose = self.links[worker].asked.pop_front().unwrap_or(Purpose::Nothing);
             match answer {
                 Ok(Answer::Report(report)) => self.reports[worker] = Some(report),
+                Ok(Answer::Counted(rows)) => self.on_counts(worker, rows),
                 Ok(Answer::Sequences(known)) => self.sequences[worker] = Some(known),
                 Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) if purpose == Purpose::Modem => self.refused += 1,
                 _ => {}

@@ -26,7 +26,7 @@ use crate::rules::Rules;
 use crate::slow::{ReceivedFrom, ReplyTo, SlowPath};
 use crate::standby::WorkerExport;
 use crate::upstream::{Limits as UpstreamLimits, PseudowireSpec, Upstream};
-pub use commands::{Answer, Command};
+pub use commands::{Answer, Command, ModemCount};
 
 /// Commands carried out in a turn at most.
 const COMMANDS: usize = 32;

@@ -179,7 +179,7 @@ impl Kind for Cmts {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
         let lane = &burst.lane;
         dataplane::lane::describe(burst, i, |words| {
             if lane.modem[i] != NONE {
@@ -189,6 +189,10 @@ impl Kind for Cmts {
                 words.push(format!("service flow {}", lane.flow[i]));
             }
         })
+    }
+
+    fn leaves_by(burst: &Burst<Self>, i: usize) -> Option<u8> {
+        (burst.lane.hop[i] != NONE).then(|| burst.out(i))
     }
 
     fn forget(lane: &mut Lane, i: usize) {

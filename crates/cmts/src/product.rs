@@ -13,6 +13,7 @@
 
 mod active;
 mod command;
+mod connected;
 mod fence;
 mod live;
 mod message;
@@ -43,7 +44,6 @@ use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Ended, Gateway, Opened, Process, Reach, StartError, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
-use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 use observer::Observer;
 
@@ -68,7 +68,6 @@ impl Gateway for CmtsGateway {
     const TITLE: &'static str = "a cable gateway";
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/cmts.toml")];
     const VIEWS: &'static [View] = show::VIEWS;
-    const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
     const LIVE: &'static [LiveKey] = live::KEYS;
     const LOG_TARGETS: &'static [&'static str] = &["cable", "standby"];
     type Config = Config;

@@ -172,6 +172,20 @@ pub struct Health {
     pub address: SocketAddr,
 }
 
+/// The read-only HTTP API, on a listener of its own: the tables of `weir show` as JSON, described by `/openapi.json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// Where to listen: `127.0.0.1:9466`. There is no authentication: all who reach it may read who is connected; nothing
+    /// can be changed there.
+    #[serde(default = "default_api")]
+    pub address: SocketAddr,
+}
+
+fn default_api() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 9466))
+}
+
 /// What is wrong with a configuration: where (a path of keys and list positions), what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}; {help}", path.join("."))]

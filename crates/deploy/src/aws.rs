@@ -22,7 +22,7 @@ use crate::cidr::Cidr;
 use crate::finding::Finding;
 use crate::fleet::Fleet;
 use crate::node::Node;
-use crate::{list, map, rules};
+use crate::{list, map, monitoring, rules};
 
 pub use group::setup;
 
@@ -41,7 +41,10 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     if !found.is_empty() {
         return Err(found);
     }
+    let [rules, dashboard] = monitoring::files("upf");
     Ok(vec![
+        rules,
+        dashboard,
         File::new("weir.yaml", template.yaml()),
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),

@@ -14,7 +14,7 @@ use crate::finding::Finding;
 use crate::fleet::Fleet;
 use crate::node::Node;
 use crate::settings::Attachment;
-use crate::{list, map, rules};
+use crate::{list, map, monitoring, rules};
 
 pub use gateways::configuration;
 
@@ -50,6 +50,8 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
             names.push((*name).into());
         }
     }
+    files.push(File::new("alerts.yaml", alerts(fleet)));
+    names.push("alerts.yaml".into());
     let kustomization = map! {
         "apiVersion" => "kustomize.config.k8s.io/v1beta1", "kind" => "Kustomization", "resources" => names,
     };
@@ -69,11 +71,35 @@ fn documents(fleet: &Fleet) -> Vec<Document> {
         Document { name: "networks.yaml", nodes: gateways::networks(fleet) },
         Document { name: "gateways.yaml", nodes: gateways::gateways(fleet) },
         Document { name: "scaling.yaml", nodes: gateways::scaling(fleet) },
+        Document { name: "dashboard.yaml", nodes: vec![dashboard(fleet)] },
     ];
     if fleet.settings.kubernetes.traffic {
         documents.push(Document { name: "traffic.yaml", nodes: traffic::jobs(fleet) });
     }
     documents
+}
+
+/// The dashboard, which the sidecar of Grafana's chart finds by its label.
+fn dashboard(fleet: &Fleet) -> Node {
+    let its = &fleet.settings;
+    let mut labels = labels(fleet, "gateway");
+    labels.put("grafana_dashboard", "1");
+    let name = format!("{}-dashboard", its.name);
+    map! {
+        "apiVersion" => "v1",
+        "kind" => "ConfigMap",
+        "metadata" => map! { "name" => name, "labels" => labels, "namespace" => &its.kubernetes.namespace },
+        "data" => map! { "weir.json" => monitoring::dashboard() },
+    }
+}
+
+/// Alerts, for the Prometheus operator.
+fn alerts(fleet: &Fleet) -> String {
+    let head = object(fleet, "monitoring.coreos.com/v1", "PrometheusRule", &fleet.settings.name, Vec::new()).yaml();
+    // A service's targets are of a job with its name.
+    let groups = monitoring::groups("upf", &fleet.settings.name);
+    let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
+    format!("{head}spec:\n  groups:\n{groups}")
 }
 
 /// What is wrong with a fleet for Kubernetes, by the plan's keys.
@@ -179,7 +205,7 @@ fn readme(fleet: &Fleet) -> String {
          \x20  so that a gateway's CPUs are its own.\n\n\
          3. `kubectl apply -k .`\n\n\
          4. The autoscaler reads `weir_load_ratio` of pods from the metrics API, where prometheus-adapter or KEDA puts it;\n\
-         \x20  the ServiceMonitor has the Prometheus operator scrape it.\n\n\
+         \x20  the ServiceMonitor has the Prometheus operator scrape it, alerts.yaml are alerts, dashboard.yaml is for Grafana.\n\n\
          5. The router towards the data network needs a route for each gateway's subscribers:\n\n",
         image = its.image,
         cni = attachment(its.attachment),

@@ -30,6 +30,7 @@ pub mod finding;
 pub mod fleet;
 pub mod gateway;
 pub mod kubernetes;
+pub mod monitoring;
 pub mod node;
 pub mod rules;
 pub mod settings;

@@ -110,3 +110,19 @@ fn attachments_that_would_not_do_are_refused_with_the_reason() {
     let found = files(&fleets::large()).expect_err("three gateways, one interface");
     assert_eq!(found[0].path, ["deploy", "kubernetes", "attachment"]);
 }
+
+#[test]
+fn alerts_and_dashboard_go_with_the_gateways() {
+    let all = written("macvlan", &macvlan());
+    let file = |name: &str| all.iter().find(|file| file.name == name).map(|file| file.text.as_str()).expect(name);
+    let alerts = file("alerts.yaml");
+    assert!(
+        alerts.contains("kind: PrometheusRule") && alerts.contains("\n        - alert: WeirNotReady\n"),
+        "{alerts}"
+    );
+    assert!(!alerts.contains("weir-cmts"), "{alerts}");
+    assert!(file("dashboard.yaml").contains("grafana_dashboard: \"1\""));
+    for name in ["alerts.yaml", "dashboard.yaml"] {
+        assert!(file("kustomization.yaml").contains(name), "{name}");
+    }
+}

@@ -343,7 +343,7 @@ mod tests {
 
         const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
 
-        fn describe(_: &Burst<Self>, _: usize) -> String {
+        fn describe(_: &Burst<Self>, _: usize, _: &Self::State) -> String {
             String::new()
         }
     }

@@ -10,7 +10,7 @@
 //!     type State = u64;
 //!     type Config = ();
 //!     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
-//!     fn describe(burst: &Burst<Self>, i: usize) -> String {
+//!     fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
 //!         format!("{} bytes", burst.frame(i).len())
 //!     }
 //! }

@@ -26,8 +26,13 @@ pub trait Kind: Sized + 'static {
     /// Tables of the reasons for punts.
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[];
 
-    /// Packet `i` in words, for the trace: what the lane knows of it by now.
-    fn describe(burst: &Burst<Self>, i: usize) -> String;
+    /// Packet `i` in words, for the trace: what the lane knows of it by now, with the worker's state at hand.
+    fn describe(burst: &Burst<Self>, i: usize, state: &Self::State) -> String;
+
+    /// The port that packet `i` is to leave by, for the trace; none: it is not known yet.
+    fn leaves_by(_burst: &Burst<Self>, _i: usize) -> Option<u8> {
+        None
+    }
 
     /// Wipes place `i` of the lane, where an earlier burst's packet may have left its values: called for traced packets
     /// only, which show them.
@@ -212,7 +217,7 @@ pub trait Pipeline<K: Kind> {
 /// #     type State = ();
 /// #     type Config = bool;
 /// #     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
-/// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
+/// #     fn describe(_: &Burst<Self>, _: usize, _: &()) -> String { String::new() }
 /// # }
 /// # #[derive(Default)]
 /// # struct Parse;
@@ -296,7 +301,7 @@ macro_rules! pipeline {
 /// #     type State = ();
 /// #     type Config = ();
 /// #     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
-/// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
+/// #     fn describe(_: &Burst<Self>, _: usize, _: &()) -> String { String::new() }
 /// # }
 /// # #[derive(Default)]
 /// # struct Parse;
@@ -363,7 +368,8 @@ impl Walk {
     #[inline]
     pub fn start<C: Clock>(span: StageSpan, live: crate::Live, env: &Env) -> Self {
         let weight = env.looks.weight(live.count());
-        Self { stage: span.first, live, cycles: if weight == 0 { 0 } else { C::cycles() }, weight }
+        let is_timed = weight != 0 || env.tracer.is_on();
+        Self { stage: span.first, live, cycles: if is_timed { C::cycles() } else { 0 }, weight }
     }
 
     /// The next stage is about to run.
@@ -379,13 +385,25 @@ impl Walk {
         if self.weight != 0 {
             let now = C::cycles();
             spent = cx.env.looks.stand_for(now.wrapping_sub(self.cycles), self.weight);
-            self.cycles = now;
+            if cx.env.tracer.is_on() {
+                self.trace::<C, K>(name, now, burst, cx);
+            } else {
+                self.cycles = now;
+            }
+        } else if cx.env.tracer.is_on() {
+            self.trace::<C, K>(name, C::cycles(), burst, cx);
         }
         cx.env.stats.stage(self.stage, self.live.count(), spent);
-        if cx.env.tracer.is_on() {
-            cx.env.tracer.record(name, self.live, burst, cx.env);
-        }
         self.live = burst.live();
+    }
+
+    /// Traced packets get their line; the next stage's time begins after that.
+    #[cold]
+    fn trace<C: Clock, K: Kind>(&mut self, name: &'static str, now: u64, burst: &Burst<K>, cx: &Ctx<'_, K>) {
+        // 0: the trace began within this burst.
+        let cycles = if self.cycles == 0 { 0 } else { now.wrapping_sub(self.cycles) };
+        cx.env.tracer.record(name, (self.live, cycles), burst, cx.state, cx.env);
+        self.cycles = C::cycles();
     }
 
     /// On to the next stage, whether or not this one is on.

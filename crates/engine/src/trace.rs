@@ -30,12 +30,14 @@ pub struct TraceRecord {
     pub verdict: &'static str,
     /// What was known of the packet after the stage.
     pub detail: String,
-    /// Its first bytes after the stage.
-    pub bytes: Vec<u8>,
+    /// The port it came in by (`rx`), or is to leave by, as far as is known.
+    pub port: Option<u8>,
+    /// Cycles of the stage for all packets of the burst, and how many these were; of what is no stage, 0.
+    pub cost: (u64, u32),
+    /// All of its bytes after the stage.
+    pub bytes: Arc<[u8]>,
 }
 
-/// Bytes kept of a packet in a record.
-const KEEP: usize = 128;
 /// Records kept for a slow reader; beyond that the oldest go.
 const BACKLOG: usize = 4096;
 
@@ -47,19 +49,54 @@ struct Shared {
     log: Mutex<Log>,
 }
 
+/// What was recorded, and which packets are followed.
 #[derive(Default)]
 struct Log {
     records: VecDeque<TraceRecord>,
     /// The number of the followed packet that is, or was last, in a slot.
-    packets: HashMap<u32, u64>,
+    packets: HashMap<u32, Followed>,
     next: u64,
 }
 
+/// A followed packet: its number, and its bytes as last recorded.
+#[derive(Clone, Default)]
+struct Followed {
+    number: u64,
+    bytes: Arc<[u8]>,
+}
+
 impl Log {
-    fn number(&mut self, slot: u32) -> u64 {
+    fn follow(&mut self, slot: u32) {
         self.next += 1;
-        self.packets.insert(slot, self.next);
-        self.next
+        self.packets.insert(slot, Followed { number: self.next, ..Followed::default() });
+    }
+
+    /// The number of the packet in a slot, and its bytes, which are stored once where no stage changes them.
+    fn known(&mut self, slot: u32, bytes: &[u8]) -> (u64, Arc<[u8]>) {
+        // Another worker's packet, handed over, has no number here yet.
+        if !self.packets.contains_key(&slot) {
+            self.follow(slot);
+        }
+        let followed = self.packets.entry(slot).or_default();
+        if *followed.bytes != *bytes {
+            followed.bytes = bytes.into();
+        }
+        (followed.number, followed.bytes.clone())
+    }
+}
+
+/// Where a packet is when it is recorded.
+struct At {
+    stage: &'static str,
+    verdict: &'static str,
+    port: Option<u8>,
+    cost: (u64, u32),
+}
+
+impl At {
+    /// In no stage of a pipeline.
+    fn keep(stage: &'static str, port: Option<u8>) -> Self {
+        Self { stage, verdict: "keep", port, cost: (0, 0) }
     }
 }
 
@@ -127,37 +164,46 @@ impl Tracer {
         }
         self.shared.packets_left.store(left - 1, Ordering::Relaxed);
         frame.meta.flags |= flags::TRACE;
-        self.shared.log.lock().expect("no panic under this lock").number(frame.slot());
+        self.shared.log.lock().expect("no panic under this lock").follow(frame.slot());
         true
     }
 
     /// Follows a packet that came in by a port.
-    pub(crate) fn flag<K: Kind>(&self, burst: &mut Burst<K>, i: usize, port: &str, env: &Env) {
+    pub(crate) fn flag<K: Kind>(&self, burst: &mut Burst<K>, i: usize, (port, name): (u8, &str), env: &Env) {
         if self.begin(burst.frame_mut(i)) {
             K::forget(&mut burst.lane, i);
             let frame = burst.frame(i);
-            self.push(frame, env, "rx", "keep", format!("port {port}, {} bytes", frame.len()));
+            let detail = format!("port {name}, {} bytes", frame.len());
+            self.push(frame, env, At { stage: "rx", verdict: "keep", port: Some(port), cost: (0, 0) }, detail);
         }
     }
 
     /// Follows a packet that came in inside of others; `stage` is where it came to light.
     #[cold]
-    pub fn join<K: Kind>(&self, stage: &'static str, burst: &mut Burst<K>, i: usize, env: &Env) {
+    pub fn join<K: Kind>(&self, stage: &'static str, burst: &mut Burst<K>, i: usize, state: &K::State, env: &Env) {
         if self.begin(burst.frame_mut(i)) {
-            self.push(burst.frame(i), env, stage, "keep", K::describe(burst, i));
+            self.push(burst.frame(i), env, At::keep(stage, None), K::describe(burst, i, state));
         }
     }
 
-    /// What becomes of a packet outside of pipelines, if it is followed.
+    /// What becomes of a packet outside of pipelines, if it is followed; `port`: it leaves by that.
     #[cold]
-    pub fn note(&self, stage: &'static str, frame: &Frame, detail: String, env: &Env) {
+    pub fn note(&self, stage: &'static str, frame: &Frame, port: Option<u8>, detail: String, env: &Env) {
         if frame.meta.flags & flags::TRACE != 0 {
-            self.push(frame, env, stage, "keep", detail);
+            self.push(frame, env, At::keep(stage, port), detail);
         }
     }
 
     #[cold]
-    pub(crate) fn record<K: Kind>(&self, stage: &'static str, before: Live, burst: &Burst<K>, env: &Env) {
+    pub(crate) fn record<K: Kind>(
+        &self,
+        stage: &'static str,
+        (before, cycles): (Live, u64),
+        burst: &Burst<K>,
+        state: &K::State,
+        env: &Env,
+    ) {
+        let cost = (cycles, before.count());
         for i in before {
             if burst.frame(i).meta.flags & flags::TRACE == 0 {
                 continue;
@@ -167,27 +213,20 @@ impl Tracer {
                 (_, true) => "punt",
                 _ => "drop",
             };
-            self.push(burst.frame(i), env, stage, verdict, K::describe(burst, i));
+            let at = At { stage, verdict, port: K::leaves_by(burst, i), cost };
+            self.push(burst.frame(i), env, at, K::describe(burst, i, state));
         }
     }
 
-    fn push(&self, frame: &Frame, env: &Env, stage: &'static str, verdict: &'static str, detail: String) {
+    fn push(&self, frame: &Frame, env: &Env, at: At, detail: String) {
         if frame.is_none() {
             return;
         }
         let bytes = env.arena().bytes(frame);
         let mut log = self.shared.log.lock().expect("no panic under this lock");
-        // Another worker's packet, handed over, has no number here yet.
-        let packet = log.packets.get(&frame.slot()).copied();
-        let packet = packet.unwrap_or_else(|| log.number(frame.slot()));
-        let record = TraceRecord {
-            packet,
-            time_ns: env.now,
-            stage,
-            verdict,
-            detail,
-            bytes: bytes[..bytes.len().min(KEEP)].to_vec(),
-        };
+        let (packet, bytes) = log.known(frame.slot(), bytes);
+        let At { stage, verdict, port, cost } = at;
+        let record = TraceRecord { packet, time_ns: env.now, stage, verdict, detail, port, cost, bytes };
         if log.records.len() == BACKLOG {
             log.records.pop_front();
         }

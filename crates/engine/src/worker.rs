@@ -458,7 +458,8 @@ impl<G: Gateway> Worker<G> {
         for i in 0..self.burst.len() {
             let bytes = self.env.arena().bytes(self.burst.frame(i));
             if self.gateway.follows(&filter, port as PortId, bytes) {
-                self.env.tracer.flag(&mut self.burst, i, &self.ports[port].name, &self.env);
+                let name = (port as PortId, self.ports[port].name.as_str());
+                self.env.tracer.flag(&mut self.burst, i, name, &self.env);
             }
         }
     }

@@ -43,7 +43,7 @@ impl Kind for Toy {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
         format!("{} bytes", burst.frame(i).len())
     }
 }

@@ -133,6 +133,9 @@ Examples:
   weir show run --over 5              the next five seconds
   weir show drops --watch 1           every second, until Ctrl-C
   weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
+  weir show sessions --imsi 001010000000001    who it is; also --msisdn, --teid, --seid, --dnn
+  weir show modems --top rate --over 5         the modems with the highest rates; subscribers alike
+  weir show subscribers --filter group=pon --limit 200
   weir show log --level warn          the last events that need attention
   weir show log --follow              and new ones, until Ctrl-C
   weir show ports --json | jq '.[].counters'")]
@@ -149,7 +152,7 @@ pub struct ShowArgs {
     /// Count for this many seconds from now, instead of since start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     pub over: Option<f64>,
-    /// Part of a table, by a key of its own.
+    /// Part of a table, by options of its own.
     #[arg(skip)]
     pub keys: Keys,
     /// With `log`: print events as they come, until Ctrl-C.
@@ -172,6 +175,7 @@ pub struct ShowArgs {
 Examples:
   weir trace --ue 10.60.0.1
   weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
+  weir trace --imsi 001010000000001               or --teid, --modem, --subscriber, …
   weir trace --ue 10.60.0.1 --pcap walk.pcapng    as received and as sent, for Wireshark
 
 Ends after --packets, after --seconds, or on Ctrl-C. One trace at a time.")]
@@ -179,7 +183,7 @@ pub struct TraceArgs {
     /// The subscriber: an address of its own (any address of its /64 for IPv6).
     #[arg(long, value_name = "ADDRESS")]
     pub ue: Option<IpAddr>,
-    /// Instead: a gateway's own key of a subscriber.
+    /// Instead: another name of a subscriber.
     #[arg(skip)]
     pub keys: Keys,
     /// Packets to trace.
@@ -191,7 +195,7 @@ pub struct TraceArgs {
     /// Print the packet's first bytes whenever a stage changed them.
     #[arg(long)]
     pub hex: bool,
-    /// Write the packets, as received and as sent, to a pcapng file.
+    /// Write whole packets, as received and as sent, to a pcapng file, on interfaces named as the ports.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// How to reach the gateway, and how to print.

@@ -29,8 +29,10 @@
 //! | [`control`] | parts of every gateway's control |
 //! | [`load`] | parsing of configurations |
 //! | [`Registry`] | the gateways of a binary, and their common commands |
+//! | [`connected`] | sessions, modems or subscribers: pages, filters, the entries with the most traffic |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
 //! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
+//! | [`api`] | the read-only HTTP API and its OpenAPI description |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
@@ -41,7 +43,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod cli;
+pub mod connected;
 pub mod control;
 pub mod counters;
 pub mod drain;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use table::ring::Consumer;
 
 use self::log::NatLog;
-use crate::cli::Key;
+use crate::cli::{Key, ShowArgs};
+use crate::connected;
 use crate::shell::reload::LiveKey;
 use crate::show::{self, Look, View};
 use crate::socket::Ask;
@@ -82,10 +83,10 @@ impl show::Table for Blocks {
     type Seen = NatView;
     const TOPIC: &'static str = "nat";
     const HELP: &'static str = "Address translation: blocks of public ports by subscriber; with --ue one subscriber's";
-    const KEY: Option<Key> = Some(show::UE);
+    const KEYS: &'static [Key] = &[connected::KEYS[0]];
 
-    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(Request::Nat { ue: show::address(ue)? })
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
+        Ok(Request::Nat { ue: show::address(args.keys.get(&connected::KEYS[0]))? })
     }
 
     fn text(look: &Look<'_, NatView>) -> String {

@@ -10,8 +10,7 @@ use crate::load::Text;
 use crate::routed::{Routed, RoutedGateway};
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
-use crate::trace::{self, TraceKey};
-use crate::{drain, fail, json, log, outputs, privilege, schema};
+use crate::{connected, drain, fail, json, log, outputs, privilege, schema, trace};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
@@ -23,7 +22,6 @@ pub struct GatewayEntry {
     pub(crate) examples: &'static [&'static str],
     run: fn(&RunArgs, Text) -> anyhow::Result<()>,
     pub(crate) views: &'static [View],
-    trace_keys: &'static [TraceKey],
     run_keys: &'static [RunKey],
     /// Subsystems of its own that emit events.
     pub log_targets: &'static [&'static str],
@@ -39,7 +37,6 @@ impl GatewayEntry {
             examples: G::EXAMPLES,
             run: shell::run::<G>,
             views: G::VIEWS,
-            trace_keys: G::TRACE_KEYS,
             run_keys: G::RUN_KEYS,
             log_targets: G::LOG_TARGETS,
         }
@@ -74,23 +71,12 @@ impl Registry {
         self.0.iter().flat_map(|entry| entry.run_keys)
     }
 
-    /// The options that gateways add to `weir trace`, each once.
-    fn trace_keys(self) -> Vec<TraceKey> {
-        let mut keys: Vec<TraceKey> = Vec::new();
-        for key in self.0.iter().flat_map(|entry| entry.trace_keys) {
-            if keys.iter().all(|other| other.key.name != key.key.name) {
-                keys.push(*key);
-            }
-        }
-        keys
-    }
-
     /// The options that tables add to `weir show`, each once.
     fn show_keys(self) -> Vec<Key> {
         let mut keys: Vec<Key> = Vec::new();
-        for key in self.views().iter().filter_map(|view| view.key) {
+        for key in self.views().iter().flat_map(|view| view.keys) {
             if keys.iter().all(|other| other.name != key.name) {
-                keys.push(key);
+                keys.push(*key);
             }
         }
         keys
@@ -102,7 +88,7 @@ impl Registry {
         let views = self.views().into_iter().map(|view| PossibleValue::new(view.topic).help(view.help));
         let topics = PossibleValuesParser::new(views.chain([log]).collect::<Vec<_>>());
         let option = |key: Key| Arg::new(key.name).long(key.name).value_name(key.value).help(key.help);
-        let (of_show, of_trace) = (self.show_keys(), self.trace_keys());
+        let of_show = self.show_keys();
         command
             .mut_subcommand("show", |show| {
                 show.mut_arg("topic", |topic| topic.value_parser(topics)).args(of_show.into_iter().map(option))
@@ -113,7 +99,7 @@ impl Registry {
                     option(run.key).env(run.env).value_parser(checked)
                 }))
             })
-            .mut_subcommand("trace", |trace| trace.args(of_trace.into_iter().map(|key| option(key.key))))
+            .mut_subcommand("trace", |trace| trace.args(connected::SELECTORS.iter().copied().map(option)))
     }
 
     /// Puts the values of those options into a command that was read from `matches`.
@@ -121,7 +107,7 @@ impl Registry {
         let Some((_, matches)) = matches.subcommand() else { return };
         let (into, keys) = match command {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
-            Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
+            Command::Trace(args) => (&mut args.keys, connected::SELECTORS.to_vec()),
             Command::Run(args) => (&mut args.keys, self.run_keys().map(|run| run.key).collect()),
             _ => return,
         };
@@ -137,7 +123,7 @@ impl Registry {
         match command {
             Command::Run(args) => self.run(args),
             Command::Show(args) => show::show(args, &self.views()),
-            Command::Trace(args) => trace::trace(args, &self.trace_keys()),
+            Command::Trace(args) => trace::trace(args),
             Command::Log(args) => log::log(args),
             Command::Drain(args) => drain::drain(args),
             Command::Reload(args) => shell::reload::reload(args),

@@ -33,7 +33,6 @@ use crate::shell::rest::ControlWaker;
 use crate::shell::{Gateway, Loaded, Opened, PortSection, Process, Sections, StartError, WorkerInit, WorkerInits};
 use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
-use crate::trace::TraceKey;
 use crate::watch::Vitals;
 
 pub use plane::Plane;
@@ -48,8 +47,6 @@ pub trait Routed: Sized + Send + Sync + 'static {
     const TITLE: &'static str;
     /// Topics that it adds to `weir show`.
     const VIEWS: &'static [View] = &[];
-    /// What it calls subscribers in traces, beside their addresses.
-    const TRACE_KEYS: &'static [TraceKey] = &[];
     /// Subsystems of its own that emit events, each with a level.
     const LOG_TARGETS: &'static [&'static str] = &[];
     /// Configurations that the reference is illustrated from.
@@ -185,7 +182,6 @@ impl<R: Routed> Gateway for RoutedGateway<R> {
     const NAME: &'static str = R::NAME;
     const TITLE: &'static str = R::TITLE;
     const VIEWS: &'static [View] = R::VIEWS;
-    const TRACE_KEYS: &'static [TraceKey] = R::TRACE_KEYS;
     const LOG_TARGETS: &'static [&'static str] = R::LOG_TARGETS;
     const LIVE: &'static [LiveKey] = &[LiveKey { key: "route", help: "Forwarding tables are published anew." }];
     const EXAMPLES: &'static [&'static str] = R::EXAMPLES;

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::cli::{Key, ShowArgs};
+use crate::cli::ShowArgs;
 use crate::fail::Usage;
 use crate::signals;
 use crate::snapshot::Snapshot;
@@ -27,11 +27,7 @@ use crate::tables::{Style, duration, many};
 pub use common::VIEWS;
 pub use view::{Look, Table, View};
 
-/// Chooses one subscriber's.
-pub const UE: Key =
-    Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
-
-/// The value of [`UE`].
+/// The value of `--ue`.
 ///
 /// # Errors
 /// It is no address.
@@ -55,11 +51,11 @@ const SUBSCRIBER: &str = "ue";
 /// No gateway runs there, or it can not say.
 pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
     for (name, _) in &args.keys.0 {
-        let of = views.iter().filter(|view| view.key.is_some_and(|key| key.name == *name));
+        let of = views.iter().filter(|view| view.keys.iter().any(|key| key.name == *name));
         let with: Vec<String> = of.map(|view| format!("`weir show {}`", view.topic)).collect();
         if !with.contains(&format!("`weir show {}`", args.topic)) {
             let trace = if *name == SUBSCRIBER { "; to follow packets: `weir trace --ue`" } else { "" };
-            bail!(Usage(format!("--{name} goes with {}{trace}", with.join(" and "))));
+            bail!(Usage(format!("--{name} goes with {}{trace}", with.join(", "))));
         }
     }
     if args.topic == LOG {
@@ -74,14 +70,15 @@ pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
     let mut client = Client::connect(&args.at.socket)?;
     let mut out = args.at.json.open()?;
     let mut earlier: Option<Value> = None;
-    if let Some(seconds) = args.over {
-        earlier = Some(client.ask_any(&question, |_| false)?);
+    if let Some(seconds) = args.over.filter(|_| !view.measures) {
+        earlier = Some((view.ask)(&mut client, &question, &|| false)?);
         if !signals::sleep(seconds, &stop) {
             return Ok(());
         }
     }
     loop {
-        let now: Value = client.ask_any(&question, |_| args.watch.is_some() && !stop.load(Ordering::Relaxed))?;
+        let wait_on = || args.watch.is_some() && !stop.load(Ordering::Relaxed);
+        let now = (view.ask)(&mut client, &question, &wait_on)?;
         let style = Style::of_stdout();
         let page = (view.print)(&now, earlier.as_ref(), args, style)
             .context("the running weir sent an answer of another kind; are they of different versions?")?;

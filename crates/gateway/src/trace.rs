@@ -1,42 +1,37 @@
 //! `weir trace`: one subscriber's packets, and what each stage did to them.
 
+mod addresses;
+mod file;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use port::capture::{self, Format};
+use anyhow::{Context, bail};
 
-use crate::cli::{Key, TraceArgs};
+use crate::cli::TraceArgs;
+use crate::connected::{self, ConnectedRequest};
 use crate::fail::Usage;
 use crate::signals;
 use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
 use crate::tables::{Style, many};
+use file::PacketFile;
 
-/// Follows them; `keys`: what gateways call subscribers.
+/// Follows them.
 ///
 /// # Errors
-/// No gateway runs there, another trace does, or the file is not writable.
-pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
+/// No gateway runs there, another trace does, no subscriber or more than one matches, or the file is not writable.
+pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
-    let subject = Subject::of(args, keys)?;
+    let subject = Subject::of(args)?;
     let mut client = Client::connect(&args.at.socket)?;
-    let mut file = match &args.pcap {
-        Some(path) => {
-            let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
-            let mut head = Vec::new();
-            Format::PcapNg.head(&mut head);
-            let mut file = BufWriter::new(file);
-            file.write_all(&head)?;
-            Some(file)
-        }
-        None => None,
-    };
+    let mut file = args.pcap.as_deref().map(PacketFile::create).transpose()?;
     let (ue, whose) = subject.find(&mut client)?;
-    client.ask(&Request::Trace { ue, packets: args.packets })?;
+    let Reply::Trace(TraceView { rules, .. }) = client.ask(&Request::Trace { ue, packets: args.packets })? else {
+        bail!("the gateway has answered another question");
+    };
     let style = Style::of_stdout();
     if !args.at.json.is_wanted() {
         eprintln!("following the next {} of {}", many(args.packets as usize, "packet"), whose);
@@ -48,10 +43,11 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     while go_on {
         go_on = signals::sleep(0.1, &stop) && Instant::now() < until;
         let Reply::Trace(view) = client.ask_while(&Request::Traced, |_| !stop.load(Ordering::Relaxed))? else { break };
-        let TraceView { left, lines } = view;
+        let TraceView { left, lines, .. } = view;
         // Packets are counted before they walk: with none left, one more look has everything.
         go_on &= left > 0 || !lines.is_empty();
-        for walk in seen.add(lines, !go_on) {
+        for mut walk in seen.add(lines, !go_on) {
+            walk.iter_mut().for_each(|line| name_rules(line, &rules));
             if args.at.json.is_wanted() {
                 serde_json::to_writer(&mut out, &walk)?;
                 writeln!(out)?;
@@ -59,12 +55,12 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
                 out.write_all(text(&walk, &mut seen.clock, args.hex, style).as_bytes())?;
             }
             if let Some(file) = &mut file {
-                save(file, &walk)?;
+                file.save(&walk)?;
             }
         }
     }
-    if let Some(mut file) = file {
-        file.flush()?;
+    if let Some(file) = file {
+        file.end()?;
     }
     if seen.done == 0 && !args.at.json.is_wanted() {
         eprintln!("no packet of {whose} came; see `weir show drops` and `weir show ports`");
@@ -72,31 +68,40 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a gateway calls subscribers, beside their addresses.
-#[derive(Clone, Copy)]
-pub struct TraceKey {
-    /// The option that it adds to `weir trace`.
-    pub key: Key,
-    /// An address of the subscriber, and what to call it.
-    pub find: fn(&str, &mut Client) -> anyhow::Result<(IpAddr, String)>,
+/// Adds to a rule in a line what it names: FAR, QERs and URRs of a PDR.
+fn name_rules(line: &mut TraceLine, rules: &[(String, String)]) {
+    let Some(at) = line.detail.find("PDR ") else { return };
+    let digits = line.detail[at + 4..].bytes().take_while(u8::is_ascii_digit).count();
+    let (rule, end) = (&line.detail[at..at + 4 + digits], at + 4 + digits);
+    if let Some((_, named)) = rules.iter().find(|(name, _)| name == rule) {
+        line.detail.insert_str(end, &format!(" ({named})"));
+    }
 }
 
 /// Whose packets are asked for.
-enum Subject<'a> {
+enum Subject {
     Address(IpAddr),
-    Key(&'a TraceKey, &'a str),
+    /// The subscriber that matches, and the option that says so.
+    Request(Box<ConnectedRequest>, String),
 }
 
-impl<'a> Subject<'a> {
-    fn of(args: &'a TraceArgs, keys: &'a [TraceKey]) -> Result<Self, Usage> {
-        let given = keys.iter().find_map(|key| Some((key, args.keys.get(&key.key)?)));
-        match (args.ue, given) {
-            (None, Some((key, value))) => Ok(Self::Key(key, value)),
-            (Some(ue), None) => Ok(Self::Address(ue)),
-            (Some(_), Some((key, _))) => Err(Usage(format!("--ue or --{}, not both", key.key.name))),
-            (None, None) => {
-                let all = keys.iter().map(|key| format!(" or --{} {}", key.key.name, key.key.value));
-                Err(Usage(format!("whose packets? Say --ue ADDRESS{}", all.collect::<String>())))
+impl Subject {
+    fn of(args: &TraceArgs) -> Result<Self, Usage> {
+        match (args.ue, args.keys.0.as_slice()) {
+            (Some(ue), []) => Ok(Self::Address(ue)),
+            (None, [(name, value)]) => {
+                let request = connected::request(&args.keys, None).map_err(Usage)?;
+                Ok(Self::Request(Box::new(request), format!("{name} {value}")))
+            }
+            (None, []) => {
+                let all = connected::SELECTORS.iter().map(|key| format!(" or --{} {}", key.name, key.value));
+                Err(Usage(format!("no subscriber is given; use --ue ADDRESS{}", all.collect::<String>())))
+            }
+            (ue, keys) => {
+                let ue = ue.map(|_| "--ue".to_owned());
+                let names = ue.into_iter().chain(keys.iter().map(|(name, _)| format!("--{name}")));
+                let names = names.collect::<Vec<_>>().join(" and ");
+                Err(Usage(format!("{names} exclude each other: one subscriber at a time")))
             }
         }
     }
@@ -105,7 +110,11 @@ impl<'a> Subject<'a> {
     fn find(&self, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
         match self {
             Self::Address(ue) => Ok((*ue, ue.to_string())),
-            Self::Key(key, value) => (key.find)(value, client),
+            Self::Request(request, whose) => {
+                // An address that was given may be one of several, and of a packet that came.
+                let (first, _) = connected::find(client, request).with_context(|| whose.clone())?;
+                Ok((request.filter.address.unwrap_or(first), whose.clone()))
+            }
         }
     }
 }
@@ -161,16 +170,26 @@ fn text(walk: &Walk, clock: &mut Clock, hex: bool, style: Style) -> String {
         outcome(walk, style),
     );
     let width = walk.iter().map(|line| line.stage.chars().count()).max().unwrap_or(0);
+    let (indent, mut addresses) = (width + 18, String::new());
     let (mut detail, mut bytes, mut time) = ("", "", first.unix_ns);
     for line in walk {
         // What a stage left as it was is not said again.
         let said = if line.detail == detail { style.dim("…") } else { line.detail.clone() };
         let waited = line.unix_ns.saturating_sub(std::mem::replace(&mut time, line.unix_ns));
         let waited = if waited > 0 { format!(", {:.3} ms later", waited as f64 / 1e6) } else { String::new() };
+        let cost = line.stage_ns.map_or_else(String::new, |ns| format!("{ns:.0} ns"));
         let verdict = if line.verdict == "drop" { style.alarm("drop") } else { line.verdict.clone() };
-        out += &format!("  {:<width$}  {verdict}  {said}{waited}\n", line.stage);
-        if hex && line.bytes != bytes {
-            out += &dump(&line.raw(), width + 2, style);
+        out += &format!("  {:<width$}  {verdict}  {cost:>8}  {said}{waited}\n", line.stage);
+        if line.bytes != bytes {
+            let raw = line.raw();
+            let way = addresses::of(&raw);
+            if way != addresses {
+                out += &format!("{:indent$}{}\n", "", style.dim(&way));
+            }
+            addresses = way;
+            if hex {
+                out += &dump(&raw, width + 2, style);
+            }
         }
         (detail, bytes) = (&line.detail, &line.bytes);
     }
@@ -204,31 +223,6 @@ fn dump(bytes: &[u8], indent: usize, style: Style) -> String {
         out += &format!("{}  {}\n", " ".repeat(indent), style.dim(line.trim_end()));
     }
     out
-}
-
-/// The packet as it came, and as it left or last was.
-fn save(file: &mut BufWriter<File>, walk: &Walk) -> anyhow::Result<()> {
-    let (Some(first), Some(last)) = (walk.first(), walk.last()) else { return Ok(()) };
-    let mut out = Vec::new();
-    let came = format!("worker {}, as it came: {}", first.worker, first.detail);
-    capture::commented(&mut out, first.unix_ns, &first.raw(), length(&first.raw()), &came);
-    if walk.len() > 1 {
-        let left = format!("worker {}, {} {}: {}", last.worker, last.verdict, last.stage, last.detail);
-        capture::commented(&mut out, last.unix_ns, &last.raw(), length(&last.raw()), &left);
-    }
-    Ok(file.write_all(&out)?)
-}
-
-/// Length of an Ethernet frame of which only the first bytes may be known, from what its IP header says.
-fn length(bytes: &[u8]) -> usize {
-    let Ok(l2) = wire::Outer::parse(bytes) else { return bytes.len() };
-    let l3 = usize::from(l2.l3);
-    let half = |at: usize| wire::fast::be16(bytes, l3 + at).map_or(0, usize::from);
-    match bytes.get(l3).map(|byte| byte >> 4) {
-        Some(4) => l3 + half(2),
-        Some(6) => l3 + 40 + half(4),
-        _ => bytes.len(),
-    }
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Format {
             }
             // A section, and an interface with nanoseconds (option 9, 10⁻⁹).
             Self::PcapNg => {
-                words(out, &[PCAPNG, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
+                section(out);
                 words(out, &[1, 32, ETHERNET, LONGEST, 9 | 1 << 16, 9, 0, 32]);
             }
         }
@@ -123,35 +123,68 @@ impl Format {
                 words(out, &[(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, len, len]);
                 out.extend_from_slice(bytes);
             }
-            Self::PcapNg => enhanced(out, time, bytes, bytes.len(), |out| {
+            Self::PcapNg => enhanced(out, (0, time), bytes, |out| {
                 words(out, &[u32::from(FLAGS) | 4 << 16, direction as u32]);
             }),
         }
     }
 }
 
-/// Appends a packet with a comment to a pcapng file; `length` is the packet's, of which `bytes` may be only the first.
-pub fn commented(out: &mut Vec<u8>, time: u64, bytes: &[u8], length: usize, comment: &str) {
-    let comment = &comment.as_bytes()[..comment.len().min(usize::from(u16::MAX))];
-    enhanced(out, time, bytes, length.max(bytes.len()), |out| {
-        words(out, &[u32::from(COMMENT) | (comment.len() as u32) << 16]);
-        out.extend_from_slice(comment);
-        pad(out);
+/// Begins a pcapng file whose interfaces are told apart: [`interface`] adds each before its first packet.
+pub fn section(out: &mut Vec<u8>) {
+    words(out, &[PCAPNG, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
+}
+
+/// Adds the next interface of a section, with its name (option 2, if_name) and nanoseconds (option 9, 10⁻⁹).
+pub fn interface(out: &mut Vec<u8>, name: &str) {
+    let start = out.len();
+    words(out, &[1, 0, ETHERNET, LONGEST]);
+    option(out, NAME, name.as_bytes());
+    words(out, &[9 | 1 << 16, 9]);
+    end(out, start);
+}
+
+/// Appends a packet with a comment to a pcapng file, as received or sent by its interface: their number in the section.
+pub fn commented(
+    out: &mut Vec<u8>,
+    (interface, direction): (u32, Option<Direction>),
+    time: u64,
+    bytes: &[u8],
+    comment: &str,
+) {
+    enhanced(out, (interface, time), bytes, |out| {
+        option(out, COMMENT, comment.as_bytes());
+        if let Some(direction) = direction {
+            words(out, &[u32::from(FLAGS) | 4 << 16, direction as u32]);
+        }
     });
 }
 
-/// Options of an enhanced packet block.
+/// Options of an enhanced packet block, and of an interface.
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
+const NAME: u16 = 2;
 
-/// An enhanced packet block of interface 0.
-fn enhanced(out: &mut Vec<u8>, time: u64, bytes: &[u8], length: usize, options: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    words(out, &[6, 0, 0, (time >> 32) as u32, time as u32, bytes.len() as u32, length as u32]);
+/// An option: its code, its length, its value; what is too long for one is cut.
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    words(out, &[u32::from(code) | (value.len() as u32) << 16]);
+    out.extend_from_slice(value);
+    pad(out);
+}
+
+/// An enhanced packet block of an interface.
+fn enhanced(out: &mut Vec<u8>, (interface, time): (u32, u64), bytes: &[u8], options: impl FnOnce(&mut Vec<u8>)) {
+    let (start, len) = (out.len(), bytes.len() as u32);
+    words(out, &[6, 0, interface, (time >> 32) as u32, time as u32, len, len]);
     out.extend_from_slice(bytes);
     pad(out);
     options(out);
-    // The end of options, and the block's length again.
+    end(out, start);
+}
+
+/// The end of a block's options, and its length, which stands at both ends.
+fn end(out: &mut Vec<u8>, start: usize) {
     words(out, &[0, 0]);
     let total = (out.len() - start) as u32;
     for at in [start + 4, out.len() - 4] {
@@ -238,14 +271,13 @@ mod tests {
     fn a_commented_packet_reads_back() {
         let mut out = Vec::new();
         Format::PcapNg.head(&mut out);
-        commented(&mut out, 0x1_0000_0002, &[7; 5], 5, "as it came");
-        let whole = out.len();
-        commented(&mut out, 3, &[8; 5], 100, "");
+        interface(&mut out, "n3");
+        commented(&mut out, (1, Some(Direction::In)), 0x1_0000_0002, &[7; 5], "as it came");
         let index = index(&out).unwrap();
         let [(time, at, len)] = index.packets[..] else { panic!("{index:?}") };
         assert_eq!((time, &out[at..at + len]), (0x1_0000_0002, &[7; 5][..]));
-        assert_eq!(index.cut, 1, "of the second only five bytes are known");
-        assert!(out[..whole].windows(14).any(|bytes| bytes == b"\x01\0\x0a\0as it came"));
+        assert!(out.windows(6).any(|bytes| bytes == b"\x02\0\x02\0n3"));
+        assert!(out.windows(14).any(|bytes| bytes == b"\x01\0\x0a\0as it came"));
     }
 
     proptest! {

@@ -183,7 +183,7 @@ impl Kind for Upf {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, state: &State) -> String {
         let lane = &burst.lane;
         dataplane::lane::describe(burst, i, |words| {
             if lane.teid[i] != 0 {
@@ -193,12 +193,18 @@ impl Kind for Upf {
                 words.push(format!("qfi {}", lane.qfi[i]));
             }
             if lane.action[i] != 0 {
-                words.push(format!("session at {}, rule at {}", lane.session[i].0, lane.action[i]));
+                let handle = state.sessions.head(lane.session[i]).map_or(NONE, |head| head.handle);
+                let pdr = state.sessions.action(lane.session[i], lane.action[i]).map_or(0, |action| action.pdr);
+                words.push(format!("session {handle}, PDR {pdr}"));
             }
             if lane.tunnel[i] != NONE {
                 words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_id[i]));
             }
         })
+    }
+
+    fn leaves_by(burst: &Burst<Self>, i: usize) -> Option<u8> {
+        (burst.lane.hop[i] != NONE).then(|| burst.out(i))
     }
 
     fn forget(lane: &mut Lane, i: usize) {

@@ -311,12 +311,13 @@ impl N4 {
 
     /// The session of a subscriber's address, in whichever network: its number.
     pub fn find_subscriber(&self, address: IpAddr) -> Option<u32> {
-        let own = match address {
-            // Sessions are found by their prefix of 64 bits.
-            IpAddr::V6(ip6) => std::net::Ipv6Addr::from_bits(ip6.to_bits() & !u128::from(u64::MAX)).into(),
-            IpAddr::V4(_) => address,
-        };
-        self.networks.all().find_map(|instance| self.store.lookup(Key::Ue(instance, own)))
+        self.find_subscribers(address).next()
+    }
+
+    /// As [`find_subscriber`](Self::find_subscriber), in all networks that have the address.
+    pub fn find_subscribers(&self, address: IpAddr) -> impl Iterator<Item = u32> + '_ {
+        let own = own_address(address);
+        self.networks.all().filter_map(move |instance| self.store.lookup(Key::Ue(instance, own)))
     }
 
     /// A session's rules as workers go by them, by its number.
@@ -407,4 +408,12 @@ fn steer(control: &mut Control, worker: u16, old: &[Key], new: &[Key]) {
 /// What a worker has counted for a URR; nothing, if it does not know it.
 fn counted(usage: &[Usage], urr: u32) -> Usage {
     usage.iter().find(|usage| usage.urr == urr).copied().unwrap_or(Usage { urr, ..Usage::default() })
+}
+
+/// A subscriber's address as sessions have it: of IPv6 the prefix of 64 bits.
+fn own_address(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(ip6) => std::net::Ipv6Addr::from_bits(ip6.to_bits() & !u128::from(u64::MAX)).into(),
+        IpAddr::V4(_) => address,
+    }
 }

@@ -10,6 +10,7 @@
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
+mod connected;
 mod functions;
 mod hand_over;
 mod live;

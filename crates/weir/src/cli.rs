@@ -4,6 +4,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
+use crate::compare::CompareArgs;
 use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
@@ -69,6 +70,7 @@ How they fit together:
   weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
   weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
+  weir compare A B         compares two results, or sets of them, stage by stage
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
   weir deploy aws …        writes the files that bring them up
   weir demo                runs gateway, control plane and traffic, with live figures
@@ -104,6 +106,8 @@ pub enum Command {
     Gen(Box<GenArgs>),
     /// Measure a gateway: the cost of a packet, on any kind of port.
     Bench(BenchArgs),
+    /// Compare results of benchmarks, stage by stage; exit code 1 when something is worse.
+    Compare(CompareArgs),
     /// Plan a network: how many of which machine carry it, what limits them, what they cost.
     Plan(PlanArgs),
     /// Write the files that bring a planned network up: CloudFormation, or Kubernetes manifests.

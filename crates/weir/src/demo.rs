@@ -32,6 +32,7 @@ Examples:
   sudo weir demo
   sudo weir demo --ues 200000 --seconds 60
   sudo weir demo --port ring --pps 100000
+  sudo weir demo --keep                  leaves all of it up, with commands to try
   sudo weir demo --simulate              all in one process, generated sessions
 
 Builds two network namespaces with virtual links between, and starts in them `weir run` as the
@@ -54,6 +55,9 @@ pub struct DemoArgs {
     /// Kind of port: xdp, ring, mmsg, plain [default: the best that opens].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
+    /// Then leave network, gateway and sessions up until Ctrl-C, with commands to try.
+    #[arg(long, conflicts_with = "simulate")]
+    pub keep: bool,
     /// Everything in one process, without a control plane.
     #[arg(long)]
     pub simulate: bool,

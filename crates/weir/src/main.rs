@@ -7,6 +7,7 @@
 //! | `ledger_tool.rs` | checking a damaged ledger, and saving what can be read |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
+//! | `compare.rs` | results of benchmarks beside each other |
 //! | `plan.rs` | the number of machines that carry a network |
 //! | `deploy.rs` | the files that bring a planned network up |
 //! | `outputs.rs` | schemas of what the commands around gateways print |
@@ -17,8 +18,11 @@
 mod bench;
 mod cdr;
 mod cli;
+mod compare;
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod connected_tests;
 mod demo;
 mod deploy;
 #[cfg(test)]
@@ -28,6 +32,8 @@ mod install;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
+#[cfg(test)]
+mod monitoring_tests;
 mod outputs;
 mod plan;
 #[cfg(test)]
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         Command::Cp(args) => cpsim::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Demo(args) => demo::run(&args),

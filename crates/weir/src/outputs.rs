@@ -3,6 +3,7 @@
 
 use ::bench::bursts::Bursts;
 use ::bench::cmts::CableReport;
+use ::bench::compare::Comparison;
 use ::bench::modes::Modes;
 use ::bench::pfcp_sessions::PfcpSessions;
 use ::bench::real::RealReport;
@@ -81,6 +82,11 @@ pub const OUTPUTS: &[Output] = &[
         "bench suite",
         "weir bench suite --json",
         "Every target with its verdict, and the reports behind",
+    ),
+    Output::of::<Comparison>(
+        "compare",
+        "weir compare A.json B.json --json",
+        "Metrics and stages of both sides, changes with confidence intervals",
     ),
     Output::of::<Answer>(
         "plan",

@@ -89,7 +89,7 @@ fn uplink() -> Vec<u8> {
 }
 
 /// A packet of a subscriber.
-fn uplink_of(ue: u8) -> Vec<u8> {
+pub fn uplink_of(ue: u8) -> Vec<u8> {
     let profile = traffic::Profile {
         ues: 1,
         ue_first: [10, 60, 0, 1 + ue].into(),
@@ -191,7 +191,8 @@ fn a_trace_belongs_to_its_connection() {
     let _server = Server::start(&spot.0, process.observer().clone()).unwrap();
     let mut first = Client::connect(&spot.0).unwrap();
     let ue = "10.60.0.1".parse().unwrap();
-    first.ask(&Request::Trace { ue, packets: 1 }).unwrap();
+    let Reply::Trace(begun) = first.ask(&Request::Trace { ue, packets: 1 }).unwrap() else { panic!() };
+    assert!(begun.rules.iter().any(|(pdr, rules)| pdr == "PDR 1" && rules.starts_with("FAR ")), "{begun:?}");
     let mut second = Client::connect(&spot.0).unwrap();
     let refused = second.ask(&Request::Trace { ue, packets: 1 }).unwrap_err().to_string();
     assert!(refused.contains("another `weir trace` follows 10.60.0.1"), "{refused}");
@@ -204,6 +205,10 @@ fn a_trace_belongs_to_its_connection() {
         lines.iter().any(|line| line.stage == "rewrite_l2").then_some(())
     });
     assert_eq!(lines.iter().filter(|line| line.stage == "rx").count(), 1, "one packet was asked for");
+    let matched = lines.iter().find(|line| line.stage == "match_pdr").unwrap();
+    assert!(matched.detail.contains("session 0, PDR ") && matched.stage_ns.is_some_and(|ns| ns > 0.0), "{matched:?}");
+    let last = lines.iter().find(|line| line.stage == "rewrite_l2").unwrap();
+    assert_eq!((lines[0].port.as_deref(), last.port.as_deref()), (Some("n3"), Some("n6")));
     assert!(lines[0].raw().len() > 100 && lines[0].unix_ns > 1_600_000_000_000_000_000);
     drop(first);
     until(|| second.ask(&Request::Trace { ue, packets: 1 }).ok());

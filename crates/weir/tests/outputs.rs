@@ -74,6 +74,8 @@ fn plans() -> Made {
     made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
     made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
     made.weir("plan reproduce", "plan reproduce --json");
+    let small = "tests/golden/plan/bench/small.json";
+    made.weir("compare", &format!("compare {small} {small} --json"));
     made
 }
 

@@ -44,7 +44,7 @@ impl Kind for ToyKind {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, crate::drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
         let (ip, source) = (burst.lane.ip(i), burst.lane.source[i]);
         let source = if source == NONE { "no source prefix".to_owned() } else { format!("source prefix {source}") };
         format!("ipv{} len {}, {source}", ip.version, ip.total_len)

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use engine::PortId;
+use gateway::connected::{Connected, LOOK};
 use gateway::metrics::Kind::{Counter, Gauge};
 use gateway::metrics::{Known, Page};
 use gateway::nat::{self, NatView};
@@ -49,7 +50,7 @@ impl Observer {
     }
 
     /// What workers know of those subscribers; `see` is shown it, with control.
-    fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &Reports) -> T) -> Result<T, String> {
+    pub(super) fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &Reports) -> T) -> Result<T, String> {
         let _one = self.reporting.lock().unwrap_or_else(|error| error.into_inner());
         self.control().ask_reports(handles);
         let mut see = Some(see);
@@ -107,7 +108,7 @@ impl Observer {
     fn ask(&self, request: &BngRequest) -> Result<BngReply, String> {
         match request {
             BngRequest::Subscribers { filter } => {
-                let (matching, page) = select(&self.control(), filter);
+                let (matching, page) = self.select(filter);
                 let handles: Vec<_> = page.iter().map(|spec| spec.handle).collect();
                 let subscribers = self.reports(&handles, |control, reports| {
                     page.iter().map(|spec| view(control, spec, reports)).collect()
@@ -115,7 +116,7 @@ impl Observer {
                 Ok(BngReply::Subscribers(SubscribersView { matching, offset: filter.offset, subscribers }))
             }
             BngRequest::Queues { filter } => {
-                let (matching, page) = select(&self.control(), filter);
+                let (matching, page) = self.select(filter);
                 let handles: Vec<_> = page.iter().map(|spec| spec.handle).collect();
                 self.reports(&handles, |control, reports| {
                     let queues = page.iter().flat_map(|spec| queues(control, spec, reports)).collect();
@@ -175,6 +176,10 @@ impl Product for Observer {
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
         let own = Request::answered(asked, |Request::Bng(request)| self.ask(&request).map(Reply::Bng));
         own.or_else(|| nat::Request::answered(asked, |nat::Request::Nat { ue }| self.nat(ue).map(nat::Reply::Nat)))
+    }
+
+    fn connected(&self) -> Option<&dyn Connected> {
+        Some(self)
     }
 
     fn known(&self) -> Known {
@@ -273,28 +278,42 @@ fn sessions(control: &Control) -> SessionsView {
     view
 }
 
-/// How many subscribers match, and the page that is asked for.
-fn select(control: &Control, filter: &Filter) -> (usize, Vec<SubscriberSpec>) {
+impl Observer {
+    /// How many subscribers match, and the page that is asked for. Control is locked for a few at a time.
+    fn select(&self, filter: &Filter) -> (usize, Vec<SubscriberSpec>) {
+        let limit = if filter.limit == 0 { PAGE } else { filter.limit.min(MOST) };
+        let (mut matching, mut page, mut first) = (0, Vec::new(), 0);
+        loop {
+            let control = self.control();
+            let end = control.handles();
+            if first >= end {
+                return (matching, page);
+            }
+            let few = first..end.min(first.saturating_add(LOOK as u32));
+            first = few.end;
+            let few = few.filter_map(|handle| control.subscriber(handle));
+            for spec in few.filter(|spec| matches(&control, spec, filter)) {
+                if matching >= filter.offset && page.len() < limit {
+                    page.push(*spec);
+                }
+                matching += 1;
+            }
+            drop(control);
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+}
+
+fn matches(control: &Control, spec: &SubscriberSpec, filter: &Filter) -> bool {
     let config = control.config();
     let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-    let matches = |spec: &&SubscriberSpec| {
-        is(&filter.group, &config.group[usize::from(spec.group)].name)
-            && is(&filter.profile, &config.profile[usize::from(spec.profile)].name)
-            && is(&filter.port, &config.port[usize::from(spec.line.port)].name)
-            && filter.s_vlan.is_none_or(|id| id == spec.line.s_vlan)
-            && filter.c_vlan.is_none_or(|id| id == spec.line.c_vlan)
-            && filter.address.is_none_or(|address| has(spec, address))
-            && filter.name.as_ref().is_none_or(|begin| control.name(spec).starts_with(begin.as_str()))
-    };
-    let limit = if filter.limit == 0 { PAGE } else { filter.limit.min(MOST) };
-    let (mut matching, mut page) = (0, Vec::new());
-    for spec in control.subscribers().filter(matches) {
-        if matching >= filter.offset && page.len() < limit {
-            page.push(*spec);
-        }
-        matching += 1;
-    }
-    (matching, page)
+    is(&filter.group, &config.group[usize::from(spec.group)].name)
+        && is(&filter.profile, &config.profile[usize::from(spec.profile)].name)
+        && is(&filter.port, &config.port[usize::from(spec.line.port)].name)
+        && filter.s_vlan.is_none_or(|id| id == spec.line.s_vlan)
+        && filter.c_vlan.is_none_or(|id| id == spec.line.c_vlan)
+        && filter.address.is_none_or(|address| has(spec, address))
+        && filter.name.as_ref().is_none_or(|begin| control.name(spec).starts_with(begin.as_str()))
 }
 
 fn has(spec: &SubscriberSpec, address: IpAddr) -> bool {
@@ -315,7 +334,7 @@ fn address(spec: &SubscriberSpec) -> Option<IpAddr> {
     v4.or(v6)
 }
 
-fn upper_half(upper: u64) -> Ipv6Addr {
+pub(super) fn upper_half(upper: u64) -> Ipv6Addr {
     (u128::from(upper) << 64).to_be_bytes().into()
 }
 

@@ -1,62 +1,33 @@
 //! The tables that only a broadband gateway has.
 
-use std::net::IpAddr;
-
-use anyhow::bail;
-use gateway::cli::Key;
+use gateway::cli::{Key, ShowArgs};
+use gateway::connected::{self, ConnectedTable, Topic};
 use gateway::show::{Look, Table as Shown, View};
-use gateway::socket::Client;
 use gateway::tables::{Style, Table, bytes, count, many};
-use gateway::trace::TraceKey;
 use serde::Serialize;
 
-use super::protocol::{
-    BngReply, BngRequest, Filter, GroupsView, QueuesView, Reply, Request, SessionsView, SubscribersView,
-};
+use super::protocol::{BngReply, BngRequest, Filter, GroupsView, QueuesView, Request, SessionsView, SubscribersView};
 
 /// All of them.
 pub const VIEWS: &[View] =
-    &[View::of::<Subscribers>(), View::of::<Queues>(), View::of::<Groups>(), View::of::<Sessions>(), gateway::nat::VIEW];
+    &[
+        View::of::<ConnectedTable<Subscribers>>(),
+        View::of::<Queues>(),
+        View::of::<Groups>(),
+        View::of::<Sessions>(),
+        gateway::nat::VIEW,
+    ];
 
-/// What traces call a subscriber.
-pub const SUBSCRIBER: TraceKey = TraceKey {
-    key: Key {
-        name: "subscriber",
-        value: "NAME|ADDRESS",
-        help: "The subscriber of a broadband gateway: its name as in `weir show subscribers`, or an address of its",
-    },
-    find,
-};
-
-fn find(subscriber: &str, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
-    let request = BngRequest::Find { subscriber: subscriber.to_owned() };
-    let Reply::Bng(BngReply::Address(address)) = client.ask(&Request::Bng(request))? else {
-        bail!("this gateway has no subscribers by name");
-    };
-    Ok((address, format!("subscriber {subscriber}")))
-}
-
+/// Subscribers.
 struct Subscribers;
 
-impl Shown for Subscribers {
-    type Seen = BngReply;
+impl Topic for Subscribers {
     const TOPIC: &'static str = "subscribers";
     const HELP: &'static str = "Subscribers of a broadband gateway: line, addresses, usage. With --filter some of them";
-    const KEY: Option<Key> = Some(Key {
-        name: "filter",
-        value: "KEY=VALUE,…",
-        help: "With `subscribers`: group, profile, port, s_vlan, c_vlan, address, name (its begin), offset, limit",
-    });
-
-    fn question(filter: Option<&str>) -> Result<impl Serialize, String> {
-        let filter = filter.map(Filter::parse).transpose()?.unwrap_or_default();
-        Ok(Request::Bng(BngRequest::Subscribers { filter }))
-    }
-
-    fn text(look: &Look<'_, BngReply>) -> String {
-        text(&look.now, look.style)
-    }
 }
+
+/// The option that chooses some of them.
+const FILTER: Key = connected::FILTER;
 
 struct Queues;
 
@@ -64,10 +35,10 @@ impl Shown for Queues {
     type Seen = BngReply;
     const TOPIC: &'static str = "queues";
     const HELP: &'static str = "Queues of shaped subscribers, by class: waits, drops. With --filter those of some";
-    const KEY: Option<Key> = Subscribers::KEY;
+    const KEYS: &'static [Key] = &[FILTER];
 
-    fn question(filter: Option<&str>) -> Result<impl Serialize, String> {
-        let filter = filter.map(Filter::parse).transpose()?.unwrap_or_default();
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
+        let filter = args.keys.get(&FILTER).map(Filter::parse).transpose()?.unwrap_or_default();
         Ok(Request::Bng(BngRequest::Queues { filter }))
     }
 
@@ -83,7 +54,7 @@ impl Shown for Groups {
     const TOPIC: &'static str = "groups";
     const HELP: &'static str = "Subscriber groups; control packets by class, and access lists' rules besides";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Bng(BngRequest::Groups))
     }
 
@@ -99,7 +70,7 @@ impl Shown for Sessions {
     const TOPIC: &'static str = "dhcp";
     const HELP: &'static str = "Sessions by DHCP and SLAAC: how many there are, and what became of requests for them";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Bng(BngRequest::Sessions))
     }
 

@@ -28,10 +28,21 @@ pub enum Command {
     UseKey(u32, u8),
     /// Fill in a report.
     Report(Box<Report>),
+    /// Fill in what is counted of a few modems.
+    Count(Vec<ModemCount>),
     /// Fill in where numbers stand.
     Sequences(Box<Sequences>),
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send(PortId, Vec<u8>),
+}
+
+/// What a worker has counted of a modem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModemCount {
+    /// Its number.
+    pub modem: u32,
+    /// Packets and bytes downstream, packets and bytes upstream; none: the worker has no such modem.
+    pub count: Option<[u64; 4]>,
 }
 
 /// What a worker answers.
@@ -46,6 +57,8 @@ pub enum Answer {
     Unknown,
     /// The report.
     Report(Box<Report>),
+    /// What is counted of those modems.
+    Counted(Vec<ModemCount>),
     /// Where numbers stand.
     Sequences(Box<Sequences>),
     /// Sent (or dropped and counted); the bytes are control's to free.
@@ -122,6 +135,16 @@ pub(super) fn carry_out(state: &mut State, command: Command, env: &mut Env) -> A
         Command::Report(mut report) => {
             report.fill(state, env.now);
             Answer::Report(report)
+        }
+        Command::Count(mut rows) => {
+            for row in &mut rows {
+                let count = |modem: &crate::modems::Modem| {
+                    let ([down, up], [down_bytes, up_bytes]) = (modem.packets, modem.bytes);
+                    [down, down_bytes, up, up_bytes]
+                };
+                row.count = state.modems.modem(row.modem).map(count);
+            }
+            Answer::Counted(rows)
         }
         Command::Sequences(mut into) => {
             CableGateway::sequences(state, &mut into);

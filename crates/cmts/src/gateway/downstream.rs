@@ -70,7 +70,7 @@ impl CableGateway {
                 continue;
             }
             if env.tracer.is_on() {
-                env.tracer.note("depi_encap", frame, format!("channel {tag}"), env);
+                env.tracer.note("depi_encap", frame, None, format!("channel {tag}"), env);
             }
             state.depi.push(tag as u16, frame, env); // a channel's number, as pushed
         }

@@ -20,7 +20,7 @@ impl CableGateway {
         let modem = self.state.modems.of_host(filter.subscriber);
         for i in burst.live() {
             if modem == Some(burst.lane.modem[i]) {
-                env.tracer.join("decryption", burst, i, env);
+                env.tracer.join("decryption", burst, i, &self.state, env);
             }
         }
     }

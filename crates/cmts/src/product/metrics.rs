@@ -74,8 +74,8 @@ fn channels(page: &mut Page, channels: &[ChannelView]) {
             family.sample(&labels(channel), value(channel));
         }
     };
-    let help = "What a downstream channel carries.";
-    each("weir_channel_capacity_bits_per_second", Gauge, help, |channel| channel.capacity);
+    let help = "Bytes a second that a downstream channel carries.";
+    each("weir_channel_capacity_bytes_per_second", Gauge, help, |channel| channel.capacity / 8);
     each("weir_channel_frames_total", Counter, "MAC frames sent by a channel.", |channel| channel.packets);
     each("weir_channel_frame_bytes_total", Counter, "Their bytes.", |channel| channel.bits / 8);
     let help = "DEPI packets of a channel that had no more room when they left.";

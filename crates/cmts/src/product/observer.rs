@@ -17,6 +17,7 @@ use super::protocol::{
     CableReply, CableRequest, ChannelView, ChannelsView, FlowView, KeyView, ModemView, Reply, Request,
 };
 use super::service;
+use gateway::connected::Connected;
 use gateway::metrics::{Known, Page};
 use gateway::shell::rest::Wait;
 use gateway::shell::{Product, Shell};
@@ -27,7 +28,7 @@ pub struct Observer {
     shell: Shell,
     control: Mutex<Control>,
     /// One report at a time.
-    reporting: Mutex<()>,
+    pub(super) reporting: Mutex<()>,
     /// A standby imports state from this process.
     pub(super) standby_connected: AtomicBool,
     /// It is to go on.
@@ -35,7 +36,7 @@ pub struct Observer {
 }
 
 /// A worker answers in its next turn; a stopped one never.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Observer {
     /// Over the reading ends of its workers.
@@ -168,6 +169,10 @@ impl Product for Observer {
             self.shell.call_control();
             answer.map(Reply::Cable)
         })
+    }
+
+    fn connected(&self) -> Option<&dyn Connected> {
+        Some(self)
     }
 
     fn known(&self) -> Known {

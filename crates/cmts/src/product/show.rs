@@ -1,58 +1,25 @@
 //! The tables that only a cable gateway has.
 
-use std::net::IpAddr;
-
-use anyhow::{Context, bail};
-use gateway::socket::Client;
-use gateway::trace::TraceKey;
+use gateway::connected::{ConnectedTable, SELECTORS, Topic};
 use serde::Serialize;
 
-use super::protocol::{CableReply, CableRequest, ChannelsView, ClassifierView, FlowView, ModemView, Reply, Request};
-use gateway::cli::Key;
+use super::protocol::{CableReply, CableRequest, ChannelsView, ClassifierView, FlowView, ModemView, Request};
+use gateway::cli::{Key, ShowArgs};
 use gateway::show::{Look, Table as Shown, View};
 use gateway::tables::{Style, Table, bytes, count, many, si};
 
 /// All of them.
-pub const VIEWS: &[View] = &[View::of::<Modems>(), View::of::<ServiceFlows>(), View::of::<Channels>()];
+pub const VIEWS: &[View] = &[View::of::<ConnectedTable<Modems>>(), View::of::<ServiceFlows>(), View::of::<Channels>()];
 
-/// What traces call a subscriber: any host behind a modem stands for it.
-pub const MODEM: TraceKey = TraceKey {
-    key: Key {
-        name: "modem",
-        value: "MAC|ADDRESS",
-        help: "The cable modem: its hardware address (02:cb:00:00:00:01), or the address of a host behind it",
-    },
-    find,
-};
+/// The option that names a modem.
+const MODEM: Key = SELECTORS[4];
 
-fn find(modem: &str, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
-    let whose = format!("modem {modem}");
-    if let Ok(host) = modem.parse() {
-        return Ok((host, format!("the modem of {host}")));
-    }
-    let Reply::Cable(CableReply::Modems(modems)) = client.ask(&Request::Cable(CableRequest::Modems))? else {
-        bail!("this gateway has no modems");
-    };
-    let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));
-    let found = found.with_context(|| format!("there is no modem {modem}"))?;
-    let host = found.hosts.first().with_context(|| format!("{whose} has no hosts, so no packets"))?;
-    Ok((*host, whose))
-}
-
+/// Modems.
 struct Modems;
 
-impl Shown for Modems {
-    type Seen = CableReply;
+impl Topic for Modems {
     const TOPIC: &'static str = "modems";
-    const HELP: &'static str = "Cable modems: hosts, keys, packets in both directions";
-
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(Request::Cable(CableRequest::Modems))
-    }
-
-    fn text(look: &Look<'_, CableReply>) -> String {
-        text(&look.now, look.earlier.as_ref(), look.style)
-    }
+    const HELP: &'static str = "Cable modems: service group, profile, hosts, packets in both directions";
 }
 
 struct ServiceFlows;
@@ -62,11 +29,11 @@ impl Shown for ServiceFlows {
     const TOPIC: &'static str = "service-flows";
     const HELP: &'static str = "Downstream service flows: rates, queues, drops, waits. With --modem one modem's";
 
-    const KEY: Option<Key> =
-        Some(Key { name: "modem", value: "MAC", help: "With `service-flows`: the modem with this hardware address" });
+    const KEYS: &'static [Key] = &[MODEM];
 
-    fn question(modem: Option<&str>) -> Result<impl Serialize, String> {
-        Ok(Request::Cable(CableRequest::ServiceFlows { modem: modem.map(str::to_owned) }))
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String> {
+        let modem = args.keys.get(&MODEM).map(str::to_owned);
+        Ok(Request::Cable(CableRequest::ServiceFlows { modem }))
     }
 
     fn text(look: &Look<'_, CableReply>) -> String {
@@ -82,7 +49,7 @@ impl Shown for Channels {
     const HELP: &'static str =
         "Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Cable(CableRequest::Channels))
     }
 

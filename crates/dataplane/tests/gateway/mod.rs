@@ -78,7 +78,7 @@ impl Kind for Toy {
     const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL];
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL];
 
-    fn describe(burst: &Burst<Self>, i: usize) -> String {
+    fn describe(burst: &Burst<Self>, i: usize, _: &Self::State) -> String {
         format!("{:?}", burst.lane.ip(i))
     }
 }

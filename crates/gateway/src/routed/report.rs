@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Routed, Router};
+use crate::cli::ShowArgs;
 use crate::show::{Look, Table as Shown};
 use crate::socket::{Ask, RawAnswer, RawRequest};
 use crate::tables::{Table, count};
@@ -46,7 +47,7 @@ impl<R: Routed> Shown for Report<R> {
     const TOPIC: &'static str = R::REPORT.0;
     const HELP: &'static str = R::REPORT.1;
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Report)
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use engine::{TraceFilter, TracerHandle};
 
+use super::observe::PortName;
 use crate::socket::{TraceLine, TraceView, hex};
 
 /// The trace of all workers; one at a time.
@@ -45,11 +46,12 @@ impl Followed {
         *tracing = Some((connection, ue));
         self.stop();
         self.workers.iter().for_each(|worker| worker.start(TraceFilter { subscriber: ue }, packets));
-        Ok(TraceView { left: packets, lines: Vec::new() })
+        Ok(TraceView { left: packets, ..TraceView::default() })
     }
 
-    /// What was recorded since last asked.
-    pub fn take(&self) -> TraceView {
+    /// What was recorded since last asked; `ports`: names of the ports.
+    pub fn take(&self, ports: &[PortName]) -> TraceView {
+        let ns_per_cycle = 1e9 / table::hint::tsc_hz() as f64;
         let left = self.workers.iter().map(TracerHandle::left).min().unwrap_or(0);
         let mut lines = Vec::new();
         for (n, worker) in self.workers.iter().enumerate() {
@@ -60,10 +62,14 @@ impl Followed {
                 stage: record.stage.to_owned(),
                 verdict: record.verdict.to_owned(),
                 detail: record.detail,
+                port: record.port.and_then(|port| ports.get(usize::from(port))).map(|port| port.name.clone()),
+                stage_ns:
+                    (record.cost.0 > 0).then(|| record.cost.0 as f64 * ns_per_cycle / f64::from(record.cost.1.max(1))),
+                burst_packets: record.cost.1,
                 bytes: hex(&record.bytes),
             }));
         }
-        TraceView { left, lines }
+        TraceView { left, lines, ..TraceView::default() }
     }
 
     /// A connection has ended, and its trace with it.

@@ -19,9 +19,10 @@ use super::port_stats::{PortStatsReader, Seen};
 use super::product::Product;
 use super::reload::Reload;
 use super::rest::{AGAIN, ControlWaker, Wait, until};
+use crate::connected::{self, ConnectedPage, ConnectedRequest};
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request};
+use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceView};
 use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 
 /// The reading ends of one worker.
@@ -381,14 +382,25 @@ fn common(product: &impl Product, connection: u64, request: Request) -> Result<R
     match request {
         Request::Counters => Ok(Reply::Counters(shell.snapshot())),
         Request::Ports => Ok(Reply::Ports(shell.ports())),
-        Request::Trace { ue, packets } => shell.followed.start(connection, ue, packets).map(Reply::Trace),
-        Request::Traced => Ok(Reply::Trace(shell.followed.take())),
+        Request::Trace { ue, packets } => {
+            let view = shell.followed.start(connection, ue, packets)?;
+            Ok(Reply::Trace(TraceView { rules: product.rules(ue), ..view }))
+        }
+        Request::Traced => Ok(Reply::Trace(shell.followed.take(&shell.ports))),
+        Request::Connected(request) => connected_page(product, &request).map(Reply::Connected),
         Request::Log(request) => crate::log::answer(&request).map(Reply::Log),
         Request::Reload { check } => shell.reload()?.reload(check).map(Reply::Reload),
         Request::Config => Ok(Reply::Config(shell.reload()?.running())),
         Request::Process => crate::privilege::answer().map(Reply::Process),
         Request::Drain { on, seconds } => drain(product, on, seconds).map(Reply::Drain),
     }
+}
+
+/// Sessions, modems or subscribers.
+pub(crate) fn connected_page(product: &impl Product, request: &ConnectedRequest) -> Result<ConnectedPage, String> {
+    let connected = product.connected();
+    let none = || format!("this gateway is {}: it has no subscribers", product.shell().title);
+    connected::answer(connected.ok_or_else(none)?, request)
 }
 
 /// Takes no new sessions from now on, or takes them again.

@@ -1,12 +1,13 @@
 //! What a gateway brings to the shell.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
+use dataplane::config::{Api, ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
 use engine::{PortId, Time, Worker};
 use port::Steer;
 use schemars::JsonSchema;
@@ -23,12 +24,12 @@ use super::reload::LiveKey;
 use super::rest::Wait;
 use super::sections::Sections;
 use crate::cli::{RunArgs, RunKey};
+use crate::connected::Connected;
 use crate::load::{Hints, LoadError, Rename, Text, Warning};
 use crate::metrics::Known;
 use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
 use crate::tables::duration;
-use crate::trace::TraceKey;
 use crate::watch::{Level, Vitals};
 
 /// What all gateways' configurations have in common.
@@ -43,6 +44,8 @@ pub struct Head<'a> {
     pub process: &'a ProcessSection,
     /// Numbers for a monitoring system.
     pub metrics: Option<&'a Metrics>,
+    /// Tables by HTTP.
+    pub api: Option<&'a Api>,
     /// Probes of an orchestrator.
     pub health: Option<&'a Health>,
     /// The event log.
@@ -112,8 +115,6 @@ pub trait Gateway: Sized + 'static {
     const TITLE: &'static str;
     /// Topics that it adds to `weir show`.
     const VIEWS: &'static [View] = &[];
-    /// What it calls subscribers in traces, beside their addresses.
-    const TRACE_KEYS: &'static [TraceKey] = &[];
     /// Options that it adds to `weir run`.
     const RUN_KEYS: &'static [RunKey] = &[];
     /// Subsystems of its own that emit events, each with a level.
@@ -300,6 +301,16 @@ pub trait Product: Send + Sync + 'static {
     /// The answer to what only it is asked; none: it knows no such question.
     fn answer(&self, _asked: &RawRequest) -> Option<RawAnswer> {
         None
+    }
+
+    /// Its sessions, modems or subscribers; none: it has no such thing.
+    fn connected(&self) -> Option<&dyn Connected> {
+        None
+    }
+
+    /// For a trace: what the rules of a subscriber's session name, such as `PDR 1` and `FAR 1, QER 1, URR 1`.
+    fn rules(&self, _ue: IpAddr) -> Vec<(String, String)> {
+        Vec::new()
     }
 
     /// Whether it has sessions that could be drained.

@@ -1,6 +1,7 @@
 //! `weir run`: a gateway from its configuration until it is told to stop.
 
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +16,7 @@ use super::process::{Ended, Opened, Process, StartError};
 use super::product::{Gateway, Head, Loaded, Product};
 use super::reload::Reloader;
 use super::sections::Sections;
+use crate::api;
 use crate::cli::RunArgs;
 use crate::load::{Text, Warning};
 use crate::log;
@@ -66,6 +68,7 @@ struct Running<G: Gateway> {
     socket: Server,
     metrics: Option<metrics::Server>,
     health: Option<metrics::Server>,
+    api: Option<api::Server>,
     json: Option<Box<dyn Write>>,
 }
 
@@ -74,7 +77,7 @@ fn reach_of<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path) -> (pri
     let head = loaded.config.head();
     let mut reach = G::reach(&loaded.config);
     reach.sockets.push(path.to_owned());
-    let http = [head.metrics.map(|at| at.address), head.health.map(|at| at.address)];
+    let http = [head.metrics.map(|at| at.address), head.health.map(|at| at.address), head.api.map(|at| at.address)];
     let tcp: Vec<u16> = http.iter().flatten().map(|address| address.port()).collect();
     let listens = reach.udp.iter().chain(&tcp).copied().collect();
     let reach = privilege::Reach { write: reach.write, sockets: reach.sockets, tcp, config: folders(&args.config) };
@@ -109,7 +112,8 @@ fn start<G: Gateway>(
     let watch = Watch::start(process.observer().clone())?;
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
-    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, json };
+    let api = head.api.map(|at| api_of::<G>(at.address, None, &process)).transpose()?;
+    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json };
     Ok(Some((running, begun)))
 }
 
@@ -142,7 +146,22 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
         (Some(_), Some(listener)) => Some(watch::go_on(listener, vitals.clone())?),
         (at, _) => at.map(|at| watch::serve(at.address, vitals.clone())).transpose()?,
     };
-    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, json })
+    let api = head.api.map(|at| api_of::<G>(at.address, listeners.api, &process)).transpose()?;
+    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json })
+}
+
+/// The API of a gateway, by a listener that is there, if any.
+fn api_of<G: Gateway>(
+    address: SocketAddr,
+    listener: Option<TcpListener>,
+    process: &Process<G::Product>,
+) -> anyhow::Result<api::Server> {
+    let cpus: Vec<usize> = process.shell().workers().iter().filter_map(|worker| worker.cpu).collect();
+    let observer = process.observer().clone();
+    match listener {
+        Some(listener) => Ok(api::go_on(listener, G::VIEWS, G::TITLE, observer, &cpus)?),
+        None => api::serve(address, G::VIEWS, G::TITLE, observer, &cpus),
+    }
 }
 
 impl<G: Gateway> Running<G> {
@@ -188,9 +207,9 @@ impl<G: Gateway> Running<G> {
         }
         log::stopping(self.process.broken());
         self.vitals.stop();
-        let Self { privileges, gateway, process, watch, socket, metrics, health, json, .. } = self;
+        let Self { privileges, gateway, process, watch, socket, metrics, health, api, json, .. } = self;
         // A process that takes over binds to the same addresses.
-        drop((watch, socket, metrics, health, listeners));
+        drop((watch, socket, metrics, health, api, listeners));
         privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))
     }
 
@@ -202,7 +221,8 @@ impl<G: Gateway> Running<G> {
     fn listeners(&self) -> anyhow::Result<Listeners> {
         let of = |server: &Option<metrics::Server>| server.as_ref().map(metrics::Server::listener).transpose();
         let control = Some(self.socket.listener()?);
-        Ok(Listeners { control, metrics: of(&self.metrics)?, health: of(&self.health)? })
+        let api = self.api.as_ref().map(api::Server::listener).transpose()?;
+        Ok(Listeners { control, metrics: of(&self.metrics)?, health: of(&self.health)?, api })
     }
 
     fn report_open(&self, head: &Head<'_>) {
@@ -215,6 +235,9 @@ impl<G: Gateway> Running<G> {
         }
         if let Some(health) = &self.health {
             log::listening("probes", health.address());
+        }
+        if let Some(api) = &self.api {
+            log::listening("api", api.address());
         }
     }
 }

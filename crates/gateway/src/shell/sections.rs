@@ -57,7 +57,7 @@ pub fn default_socket() -> std::path::PathBuf {
 /// |---|---|
 /// | `gateway` | the gateway's name |
 /// | `workers`, `frames`, `process`, `log` | as in [`dataplane::config`] |
-/// | `metrics`, `health` | optional |
+/// | `metrics`, `api`, `health` | optional |
 /// | `port`, `route`, `neighbour` | lists; `routes` adds a clause to what the schema tells of the second |
 /// | `control_socket` | a path |
 ///
@@ -116,6 +116,9 @@ macro_rules! configuration {
             /// Counters for a monitoring system.
             #[serde(default)]
             pub metrics: Option<$crate::shell::sections::Metrics>,
+            /// Tables by HTTP.
+            #[serde(default)]
+            pub api: Option<$crate::shell::sections::Api>,
             /// Probes of an orchestrator.
             #[serde(default)]
             pub health: Option<$crate::shell::sections::Health>,
@@ -136,6 +139,7 @@ macro_rules! configuration {
                     frames: &self.frames,
                     process: &self.process,
                     metrics: self.metrics.as_ref(),
+                    api: self.api.as_ref(),
                     health: self.health.as_ref(),
                     log: &self.log,
                     control_socket: &self.control_socket,
@@ -156,4 +160,4 @@ macro_rules! configuration {
 }
 
 #[doc(hidden)]
-pub use dataplane::config::{Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+pub use dataplane::config::{Api, Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers};

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{CONFIG, Look, Table, View, drops, frames, napi, ports, process, run};
+use crate::cli::ShowArgs;
 use crate::outputs;
 use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
@@ -34,7 +35,7 @@ impl Table for Run {
     const HELP: &'static str =
         "Calls, packets, packets per call, cycles and ns per packet of every stage; where the workers' time goes";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Counters)
     }
 
@@ -55,7 +56,7 @@ impl Table for Config {
     const HELP: &'static str =
         "The configuration in use, with defaults: the file as applied, and keys that wait for a restart as they run";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Config)
     }
 
@@ -72,7 +73,7 @@ impl Table for Drops {
     const TOPIC: &'static str = "drops";
     const HELP: &'static str = "Every packet that did not come out: where, why, how many";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Counters)
     }
 
@@ -96,7 +97,7 @@ impl Table for Frames {
     const TOPIC: &'static str = "frames";
     const HELP: &'static str = "Where every packet buffer is";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Counters)
     }
 
@@ -120,7 +121,7 @@ impl Table for Ports {
     const TOPIC: &'static str = "ports";
     const HELP: &'static str = "Interfaces: kind, link, addresses, counters";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Ports)
     }
 
@@ -137,7 +138,7 @@ impl Table for Processes {
     const TOPIC: &'static str = "process";
     const HELP: &'static str = "Processes and threads: what each may do, its CPU, memory, open descriptors";
 
-    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Process)
     }
 

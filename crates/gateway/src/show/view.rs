@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cli::{Key, ShowArgs};
 use crate::outputs;
+use crate::socket::Client;
 use crate::tables::Style;
 
 /// A table over what a running gateway answers to one question.
@@ -17,14 +18,24 @@ pub trait Table {
     const TOPIC: &'static str;
     /// What it shows, in a sentence.
     const HELP: &'static str;
-    /// The option that chooses a part of it.
-    const KEY: Option<Key> = None;
+    /// Options that choose a part of it.
+    const KEYS: &'static [Key] = &[];
+    /// The gateway itself measures over `--over`: it is asked once.
+    const MEASURES: bool = false;
 
-    /// The question; `key`: the value of that option, if it was given.
+    /// The question that the command line asks.
     ///
     /// # Errors
-    /// What is wrong with the value; a sentence.
-    fn question(key: Option<&str>) -> Result<impl Serialize, String>;
+    /// What is wrong with an option's value; a sentence.
+    fn question(args: &ShowArgs) -> Result<impl Serialize, String>;
+
+    /// Asks it; each time no answer has come in time, `wait_on` decides whether to go on waiting.
+    ///
+    /// # Errors
+    /// There is no answer.
+    fn ask(client: &mut Client, question: &Value, wait_on: &dyn Fn() -> bool) -> anyhow::Result<Value> {
+        Ok(client.ask_any(question, |_| wait_on())?)
+    }
 
     /// The table as it is printed, with its line ends.
     fn text(look: &Look<'_, Self::Seen>) -> String;
@@ -62,10 +73,14 @@ pub struct View {
     pub topic: &'static str,
     /// What it shows, in a sentence.
     pub help: &'static str,
-    /// The option that chooses a part of it.
-    pub key: Option<Key>,
+    /// Options that choose a part of it.
+    pub keys: &'static [Key],
+    /// The gateway itself measures over `--over`.
+    pub measures: bool,
     /// The request as JSON; an error is a wrong value of the option, in a sentence.
     pub question: fn(&ShowArgs) -> Result<Value, String>,
+    /// Asks it.
+    pub ask: fn(&mut Client, &Value, &dyn Fn() -> bool) -> anyhow::Result<Value>,
     /// The JSON schema of its output.
     pub schema: fn() -> Value,
     /// What was answered now, and before, as a table or as JSON.
@@ -78,12 +93,11 @@ impl View {
         Self {
             topic: T::TOPIC,
             help: T::HELP,
-            key: T::KEY,
+            keys: T::KEYS,
+            measures: T::MEASURES,
+            ask: T::ask,
             schema: T::schema,
-            question: |args| {
-                let question = T::question(T::KEY.and_then(|key| args.keys.get(&key)))?;
-                serde_json::to_value(question).map_err(|error| error.to_string())
-            },
+            question: |args| serde_json::to_value(T::question(args)?).map_err(|error| error.to_string()),
             print: |now, earlier, args, style| {
                 let read = |answer: &Value| T::Seen::deserialize(inside(answer));
                 let look = Look { now: read(now)?, earlier: earlier.map(read).transpose()?, args, style };
@@ -95,5 +109,6 @@ impl View {
 
 /// An answer without the name that stands over it: `{"ports": […]}`.
 fn inside(answer: &Value) -> &Value {
-    answer.as_object().and_then(|object| object.values().next()).unwrap_or(answer)
+    let object = answer.as_object().filter(|object| object.len() == 1);
+    object.and_then(|object| object.values().next()).unwrap_or(answer)
 }

@@ -93,7 +93,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub(crate) fn ask_any<T: DeserializeOwned>(
+    pub fn ask_any<T: DeserializeOwned>(
         &mut self,
         request: &impl Serialize,
         mut wait_on: impl FnMut(&ClientError) -> bool,

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::connected::{ConnectedPage, ConnectedRequest};
 use crate::log::{LogReply, LogRequest};
 use crate::privilege::ProcessesView;
 use crate::shell::reload::ReloadView;
@@ -33,6 +34,8 @@ pub enum Request {
     Process,
     /// The event log.
     Log(LogRequest),
+    /// Sessions, modems or subscribers.
+    Connected(Box<ConnectedRequest>),
     /// Take no new sessions from now on, or take them again.
     Drain {
         /// Which.
@@ -69,12 +72,14 @@ pub enum Reply {
     Reload(ReloadView),
     /// To [`Request::Config`].
     Config(Value),
+    /// To [`Request::Connected`].
+    Connected(ConnectedPage),
 }
 
 impl Ask for Request {
     type Answer = Reply;
     const NAMES: &'static [&'static str] =
-        &["counters", "ports", "trace", "traced", "process", "log", "drain", "reload", "config"];
+        &["counters", "ports", "trace", "traced", "process", "log", "drain", "reload", "config", "connected"];
 }
 
 /// Questions that are asked over a control socket: one JSON object with the name of the question under `ask`.
@@ -179,6 +184,9 @@ pub struct TraceView {
     pub left: u32,
     /// What stages did, in order.
     pub lines: Vec<TraceLine>,
+    /// When the trace begins: rules of the subscriber's session and what they name, `PDR 1` and `FAR 1, QER 1, URR 1`.
+    #[serde(default)]
+    pub rules: Vec<(String, String)>,
 }
 
 /// What one stage did to one followed packet.
@@ -196,7 +204,16 @@ pub struct TraceLine {
     pub verdict: String,
     /// What was known of the packet after the stage.
     pub detail: String,
-    /// Its first bytes after the stage, in hex.
+    /// The port it came in by (`rx`), or is to leave by, as far as is known.
+    #[serde(default)]
+    pub port: Option<String>,
+    /// Nanoseconds of the stage per packet of its burst; none: it is no stage of a pipeline.
+    #[serde(default)]
+    pub stage_ns: Option<f64>,
+    /// Packets of that burst.
+    #[serde(default)]
+    pub burst_packets: u32,
+    /// All of its bytes after the stage, in hex.
     pub bytes: String,
 }
 

@@ -136,6 +136,22 @@ impl UserId {
         let octets = digits.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0x0f) << 4);
         UserId { imsi: Some(octets.collect()), ..UserId::default() }
     }
+
+    /// The IMSI as decimal digits.
+    pub fn imsi_digits(&self) -> Option<String> {
+        self.imsi.as_deref().map(digits)
+    }
+
+    /// The MSISDN as decimal digits.
+    pub fn msisdn_digits(&self) -> Option<String> {
+        self.msisdn.as_deref().map(digits)
+    }
+}
+
+/// Semi-octets as decimal digits, the lower half first; fillers are left out.
+fn digits(octets: &[u8]) -> String {
+    let nibbles = octets.iter().flat_map(|octet| [octet & 0x0f, octet >> 4]);
+    nibbles.filter(|nibble| *nibble < 10).map(|nibble| char::from(b'0' + nibble)).collect()
 }
 
 impl Element for UserId {

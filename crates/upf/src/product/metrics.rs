@@ -43,9 +43,9 @@ fn pfcp(page: &mut Page, peers: &PeersView) {
         .sample(&[("state", "up")], peers.peers.len() - lost)
         .sample(&[("state", "lost")], lost);
     page.one("weir_pfcp_waiting_requests", Gauge, "Requests that wait for a worker or the disk.", peers.waiting);
-    page.family("weir_guaranteed_bits_per_second", Gauge, "Guaranteed bit rates set aside for sessions.")
-        .sample(&[("direction", "up")], peers.guaranteed.up_bps)
-        .sample(&[("direction", "down")], peers.guaranteed.down_bps);
+    page.family("weir_guaranteed_bytes_per_second", Gauge, "Guaranteed rates set aside for sessions.")
+        .sample(&[("direction", "up")], peers.guaranteed.up_bps / 8)
+        .sample(&[("direction", "down")], peers.guaranteed.down_bps / 8);
     let help = "PFCP events by kind; `weir show peers` explains each.";
     let mut family = page.family("weir_pfcp_events_total", Counter, help);
     for (event, n, _) in &peers.counters {

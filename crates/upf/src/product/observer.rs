@@ -1,7 +1,7 @@
 //! The control side of a user plane, and what `weir show` sees of it: sessions are asked for by ring, control is locked for
 //! a moment.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::n4::N4;
 use super::protocol::{GuaranteedView, NewsView, PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
 use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use super::reload::Both;
+use gateway::connected::Connected;
 use gateway::metrics::Known;
 use gateway::records::{self, Kept};
 use gateway::shell::reload::apply_to;
@@ -276,6 +277,14 @@ impl Product for Observer {
             .or_else(|| records::answered(self.ledger.get(), asked))
     }
 
+    fn connected(&self) -> Option<&dyn Connected> {
+        Some(self)
+    }
+
+    fn rules(&self, ue: IpAddr) -> Vec<(String, String)> {
+        self.rules_of(ue)
+    }
+
     fn can_drain(&self) -> bool {
         true
     }
@@ -320,7 +329,7 @@ impl Product for Observer {
 }
 
 /// What control has done and heard, in words.
-fn events(counters: &ControlCounters) -> Vec<(String, u64, String)> {
+pub(super) fn events(counters: &ControlCounters) -> Vec<(String, u64, String)> {
     let all = [
         ("sessions_installed", counters.made, "Sessions installed while running."),
         ("sessions_removed", counters.removed, "Sessions removed while running."),

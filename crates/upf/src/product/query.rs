@@ -25,6 +25,8 @@ pub enum Query {
         /// Control's number of it.
         handle: u32,
     },
+    /// What these sessions have carried; at most [`ASK`](gateway::connected::ASK).
+    Totals(Vec<Total>),
     /// Begin to note which sessions' state changes; all count as changed. Or no longer.
     Follow(bool),
     /// These sessions' state counts as changed.
@@ -46,6 +48,15 @@ pub enum Query {
     },
 }
 
+/// What a session has carried: see [`Sessions::total`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Total {
+    /// Control's number of it.
+    pub handle: u32,
+    /// Packets and bytes up, packets and bytes down; none: there is no such session.
+    pub used: Option<[u64; 4]>,
+}
+
 /// What the worker says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryAnswer {
@@ -58,6 +69,8 @@ pub enum QueryAnswer {
     },
     /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
+    /// What sessions have carried, filled in.
+    Totals(Vec<Total>),
     /// The query was carried out.
     Done,
     /// Handles and states of sessions, as `export` writes them, or [translation](dataplane::nat::Nat::export), and how many are left.
@@ -229,6 +242,10 @@ impl Gateway for QueriedPlane {
                 let sessions = plane.sessions();
                 let usage = sessions.usage(handle, now);
                 QueryAnswer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
+            }
+            Query::Totals(mut totals) => {
+                totals.iter_mut().for_each(|total| total.used = plane.sessions().total(total.handle, now));
+                QueryAnswer::Totals(totals)
             }
             Query::Levels => QueryAnswer::Levels(plane.nat().map(dataplane::nat::Nat::levels)),
             Query::Blocks { from } => {

@@ -79,8 +79,35 @@ impl Observer {
     }
 }
 
+impl Observer {
+    /// Rules that a subscriber's PDRs name, for a trace: `PDR 1` and `FAR 1, QER 1, URR 1`; empty: there is no such session.
+    pub(super) fn rules_of(&self, ue: IpAddr) -> Vec<(String, String)> {
+        let clock = self.shell().wall_clock();
+        let session = match self.n4() {
+            Some(n4) => {
+                let sessions = n4.endpoint().sessions();
+                sessions.find_subscriber(ue).and_then(|number| sessions.session(number, &clock))
+            }
+            None => {
+                let control = self.control();
+                let simulated = |simulator: &crate::simulate::Simulator| {
+                    let i = index(simulator.config(), ue)?;
+                    Some(simulator.session(i, i < simulator.config().idle))
+                };
+                control.simulator().and_then(simulated)
+            }
+        };
+        let named = |pdr: &Pdr| {
+            let list = |kind: &str, ids: &[u32]| ids.iter().map(|id| format!(", {kind} {id}")).collect::<String>();
+            let rules = format!("FAR {}{}{}", pdr.far, list("QER", &pdr.qers), list("URR", &pdr.urrs));
+            (format!("PDR {}", pdr.id), rules)
+        };
+        session.iter().flat_map(|session| &session.pdrs).map(named).collect()
+    }
+}
+
 /// Which subscriber has an address.
-fn index(simulate: &Simulate, ue: IpAddr) -> Option<u32> {
+pub(super) fn index(simulate: &Simulate, ue: IpAddr) -> Option<u32> {
     let i = match ue {
         IpAddr::V4(address) => Ipv4Addr::to_bits(address).checked_sub(simulate.first4()?.to_bits())?,
         IpAddr::V6(address) => {

@@ -15,6 +15,22 @@ impl Sessions {
         Some(usages(lines, now).collect())
     }
 
+    /// Packets and bytes from the subscriber, packets and bytes to it: of the URR that has measured most in each direction,
+    /// as a packet may count in several. Nothing is allocated.
+    pub fn total(&self, handle: u32, now: u64) -> Option<[u64; 4]> {
+        let most = |most: [u64; 4], usage: Usage| {
+            let [up_packets, up_bytes, down_packets, down_bytes] = most;
+            let (up, down) = (usage.up_bytes > up_bytes, usage.down_bytes > down_bytes);
+            [
+                if up { usage.up_packets } else { up_packets },
+                if up { usage.up_bytes } else { up_bytes },
+                if down { usage.down_packets } else { down_packets },
+                if down { usage.down_bytes } else { down_bytes },
+            ]
+        };
+        Some(usages(self.lines_of(handle)?, now).fold([0; 4], most))
+    }
+
     /// As [`usage`](Self::usage), into as much room as there is.
     pub(crate) fn usage_into(&self, handle: u32, now: u64, into: &mut Vec<Usage>) {
         let room = into.capacity();

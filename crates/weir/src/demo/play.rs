@@ -79,6 +79,9 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
     let carried = gauge.counters()?.since(&first);
     let lost = Lost::of(&result, &carried, &since(&gauge.ports()?, &rings), network.link_drops().since(&links));
 
+    if args.keep {
+        keep(&network, &mut screen, stop);
+    }
     screen.say("deleting the sessions, collecting what they used …");
     let charged = charged(control)?;
     let sessions = gauge.peers()?.sessions;
@@ -101,10 +104,42 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         left: sessions,
         in_order,
     });
-    if stop.load(Ordering::Relaxed) {
+    // Which is how what was kept ends.
+    if stop.load(Ordering::Relaxed) && !args.keep {
         bail!("interrupted");
     }
     Ok(())
+}
+
+/// Leaves everything up until Ctrl-C.
+fn keep(network: &Network, screen: &mut Screen, stop: &AtomicBool) {
+    screen.say("gateway, control plane and sessions stay up until Ctrl-C; try in another terminal:");
+    commands(&network.socket()).iter().for_each(|command| screen.say(command));
+    while !stop.load(Ordering::Relaxed) {
+        pause(Duration::from_secs(1), stop);
+    }
+}
+
+/// Commands to try beside a gateway with that control socket.
+fn commands(socket: &std::path::Path) -> [String; 3] {
+    ["show sessions --top bytes --limit 10", "show run", "show peers"]
+        .map(|command| format!("  sudo weir {command} --socket {}", socket.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+
+    #[test]
+    fn commands_to_try_are_commands() {
+        for command in commands(std::path::Path::new("/tmp/weir.sock")) {
+            let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+            let matches = crate::cli::Cli::of_all().try_get_matches_from(&words).expect(&command);
+            assert!(crate::cli::Cli::from_arg_matches(&matches).is_ok(), "{command}");
+        }
+    }
 }
 
 /// Starts the user plane with the best ports that open.

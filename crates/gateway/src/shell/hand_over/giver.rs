@@ -99,6 +99,8 @@ pub struct Listeners {
     pub metrics: Option<TcpListener>,
     /// Listener of `[health]`, if it is configured.
     pub health: Option<TcpListener>,
+    /// Listener of `[api]`, if it is configured.
+    pub api: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -109,6 +111,7 @@ impl Listeners {
             .into_iter()
             .chain(metrics)
             .chain(self.health.as_ref().map(|socket| ("health", socket.as_fd())))
+            .chain(self.api.as_ref().map(|socket| ("api", socket.as_fd())))
             .collect()
     }
 }

@@ -171,7 +171,7 @@ struct PortNote {
 struct FrozenNote {
     /// Where each worker's ports stand, in order.
     positions: Vec<Vec<[u64; 4]>>,
-    /// Of which the descriptors are: `control`, `metrics`, `health`.
+    /// Of which the descriptors are: `control`, `metrics`, `health`, `api`.
     listeners: Vec<String>,
 }
 

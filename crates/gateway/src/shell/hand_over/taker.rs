@@ -205,6 +205,7 @@ fn listeners(note: &FrozenNote, sockets: Vec<OwnedFd>) -> Listeners {
         match name.as_str() {
             "control" => listeners.control = Some(socket.into()),
             "metrics" => listeners.metrics = Some(TcpListener::from(socket)),
+            "api" => listeners.api = Some(TcpListener::from(socket)),
             "health" => listeners.health = Some(TcpListener::from(socket)),
             // Of a later version, which this one does without.
             _ => {}

@@ -1,35 +1,7 @@
-//! `weir show sessions`: how many there are and what they take; one of them in detail.
+//! `weir show sessions --ue`: one session in detail.
 
-use crate::product::protocol::{ControlPlaneView, RuleView, SessionView, SessionsView};
-use gateway::tables::{Style, Table, bytes, count, duration, per};
-
-/// The page of all.
-pub fn text(view: &SessionsView, style: Style) -> String {
-    let heads = ["worker", ">sessions", ">memory", ">bytes/session"];
-    let mut table = Table::new(&heads);
-    let row = |table: &mut Table, name: String, sessions: u64, size: u64| {
-        table.row([name, count(sessions), bytes(size), per(size as f64, sessions as f64, 0)]);
-    };
-    let (mut sessions, mut size) = (0, 0);
-    for worker in &view.workers {
-        (sessions, size) = (sessions + worker.sessions, size + worker.bytes);
-        row(&mut table, worker.worker.to_string(), worker.sessions, worker.bytes);
-    }
-    if view.workers.len() > 1 {
-        table.rule();
-        row(&mut table, "all".to_owned(), sessions, size);
-    }
-    let mut out = table.render(style);
-    if !view.control.is_empty() {
-        let mut table = Table::new(&["sessions", ">so far"]);
-        for (what, n, _) in &view.control {
-            table.row([what.clone(), count(*n)]);
-        }
-        out.push('\n');
-        out += &table.render(style);
-    }
-    out
-}
+use crate::product::protocol::{ControlPlaneView, RuleView, SessionView};
+use gateway::tables::{Style, Table, bytes, count, duration};
 
 /// The page of one.
 pub fn one(view: &SessionView, style: Style) -> String {

@@ -2,34 +2,10 @@
 
 use ledger::Seid;
 
-use crate::product::protocol::{
-    ControlPlaneView, CreditView, RuleUsage, RuleView, SessionView, SessionsView, WorkerSessions,
-};
+use crate::product::protocol::{ControlPlaneView, CreditView, RuleUsage, RuleView, SessionView};
 use gateway::tables::Style;
 
 const PLAIN: Style = Style::coloured(false);
-
-#[test]
-fn sessions() {
-    let of = |worker, sessions, bytes| WorkerSessions { worker, sessions, bytes };
-    let view = SessionsView {
-        workers: vec![of(0, 50_000, 50_000_000), of(1, 0, 1024)],
-        control: vec![("subscribers_paged".to_owned(), 1234, String::new())],
-    };
-    let wanted = "
-  worker  sessions    memory  bytes/session
-  ─────────────────────────────────────────
-  0         50,000  47.7 MiB           1000
-  1              0   1.0 KiB              –
-  ─────────────────────────────────────────
-  all       50,000  47.7 MiB           1000
-
-  sessions           so far
-  ─────────────────────────
-  subscribers_paged   1,234
-";
-    assert_eq!(format!("\n{}", super::sessions::text(&view, PLAIN)), wanted);
-}
 
 #[test]
 fn one_session() {
