@@ -238,7 +238,7 @@ pub fn text(view: &NatView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    
+
     #[test]
     fn a_page_of_blocks() {
         let block = BlockView {

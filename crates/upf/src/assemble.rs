@@ -1,6 +1,5 @@
 //! From a configuration to workers ready to run, and the control side that holds their other ends.
 
-
 use dataplane::acl::LiveLists;
 use dataplane::forward::{InstanceId, Plan, PortView};
 use dataplane::nat::{self, Nat};

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use dataplane::config::{
-    ConfigError, Frames, Health, Link, Links, Log, Metrics, Nat, NatPool, Neighbour, ProcessSection, Route, VlanStack, Workers,
-    parse_mac, parse_prefix, parse_rate, wrong,
+    ConfigError, Frames, Health, Link, Links, Log, Metrics, Nat, NatPool, Neighbour, ProcessSection, Route, VlanStack,
+    Workers, parse_mac, parse_prefix, parse_rate, wrong,
 };
 
 pub use acl::Acl;

@@ -29,12 +29,12 @@ use wire::gtpu;
 use crate::assemble::RING;
 use crate::compile::{CompileError, Compiled, Ways, compile};
 use crate::gateway::Command;
-use gateway::nat::log::{BlockCounters, NatLog};
 use crate::record::Bounds;
 use crate::remotes::Remotes;
 use crate::routes::Route;
 use crate::rules::{Session, TunnelEnd, Volumes};
 use crate::simulate::Simulator;
+use gateway::nat::log::{BlockCounters, NatLog};
 use link::Purpose;
 use simulated::Churn;
 

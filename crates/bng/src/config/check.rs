@@ -31,7 +31,9 @@ impl Config {
     /// No address is both a subscriber's, or the gateway's in a group, and translated to.
     fn check_public(&self, nat: &Nat, layout: &Layout) -> Result<(), ConfigError> {
         for (n, pool) in nat.pool.iter().enumerate() {
-            let Some((first, last)) = pool.range().map(|(first, last)| (first.to_bits(), last.to_bits())) else { continue };
+            let Some((first, last)) = pool.range().map(|(first, last)| (first.to_bits(), last.to_bits())) else {
+                continue;
+            };
             let instance = self.instance(pool.instance.as_deref().unwrap_or(CORE));
             let is_in = |address: u32| (first..=last).contains(&address);
             let mut groups = layout.groups.iter().zip(&self.group).filter(|(plan, _)| plan.instance == instance);

@@ -199,7 +199,8 @@ impl Product for Observer {
         }
         let levels = self.reports(&[], |_, reports| {
             let workers = reports.workers.iter().enumerate();
-            let all = workers.flat_map(|(worker, report)| report.nat.into_iter().flatten().map(move |level| (worker, level)));
+            let all =
+                workers.flat_map(|(worker, report)| report.nat.into_iter().flatten().map(move |level| (worker, level)));
             all.map(|(worker, (pool, used, capacity))| Level { pool: format!("{pool}:worker{worker}"), used, capacity })
                 .collect()
         });

@@ -9,14 +9,13 @@ use serde::Serialize;
 use super::protocol::{BngReply, BngRequest, Filter, GroupsView, QueuesView, Request, SessionsView, SubscribersView};
 
 /// All of them.
-pub const VIEWS: &[View] =
-    &[
-        View::of::<ConnectedTable<Subscribers>>(),
-        View::of::<Queues>(),
-        View::of::<Groups>(),
-        View::of::<Sessions>(),
-        gateway::nat::VIEW,
-    ];
+pub const VIEWS: &[View] = &[
+    View::of::<ConnectedTable<Subscribers>>(),
+    View::of::<Queues>(),
+    View::of::<Groups>(),
+    View::of::<Sessions>(),
+    gateway::nat::VIEW,
+];
 
 /// Subscribers.
 struct Subscribers;

@@ -17,7 +17,10 @@ pub mod rates;
 
 /// Every case of every group.
 pub fn all() -> Vec<Case> {
-    [access::all, control::all, errors::all, nat::all, ports::all, rates::all].iter().flat_map(|group| group()).collect()
+    [access::all, control::all, errors::all, nat::all, ports::all, rates::all]
+        .iter()
+        .flat_map(|group| group())
+        .collect()
 }
 
 /// Where the folders are.

@@ -155,7 +155,8 @@ fn subscriber_gone() -> Case {
 }
 
 fn no_block_left() -> Case {
-    let line = |n: u8, packet: &Packet| eth([2, 0xca, 0, 0, 0, n], GW_MAC).service_vlan(100).vlan(n.into()).carrying(packet);
+    let line =
+        |n: u8, packet: &Packet| eth([2, 0xca, 0, 0, 0, n], GW_MAC).service_vlan(100).vlan(n.into()).carrying(packet);
     nat("All blocks are given out: the packets of the next subscriber are dropped by name.")
         .send("acc", &line(1, &up(SUB, 64)))
         .send("acc", &line(2, &up(NEXT, 64)))

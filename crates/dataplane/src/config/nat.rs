@@ -188,7 +188,11 @@ impl Nat {
                 let what = format!("\"{}\" are no IPv4 addresses", pool.addresses);
                 return at(what, "such as 203.0.113.0/28 or 203.0.113.1-203.0.113.9");
             };
-            for port in links.ports.iter().filter(|port| links.instances.get(usize::from(instance)).is_some_and(|name| name == port.instance)) {
+            for port in links
+                .ports
+                .iter()
+                .filter(|port| links.instances.get(usize::from(instance)).is_some_and(|name| name == port.instance))
+            {
                 for text in port.addresses {
                     let Some((IpAddr::V4(ours), len)) = parse_prefix(text) else { continue };
                     let link = range(&format!("{ours}/{}", len.max(8)));

@@ -60,8 +60,12 @@ mod tests {
 
     #[test]
     fn every_key_is_applied_by_a_part() {
-        let parts =
-            [&["route", "acl"][..], &crate::n4::reconfigure::LIVE, &gateway::nat::LIVE.map(|live| live.key), &crate::control::LIMITS];
+        let parts = [
+            &["route", "acl"][..],
+            &crate::n4::reconfigure::LIVE,
+            &gateway::nat::LIVE.map(|live| live.key),
+            &crate::control::LIMITS,
+        ];
         let (mut applied, mut told) = (parts.concat(), KEYS.iter().map(|key| key.key).collect::<Vec<_>>());
         applied.sort_unstable();
         told.sort_unstable();

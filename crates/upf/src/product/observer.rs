@@ -20,12 +20,12 @@ use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use super::reload::Both;
 use gateway::connected::Connected;
 use gateway::metrics::Known;
+use gateway::nat;
 use gateway::records::{self, Kept};
 use gateway::shell::reload::apply_to;
 use gateway::shell::rest::Wait;
 use gateway::shell::{HandOver, Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
-use gateway::nat;
 use gateway::watch::Level;
 
 /// The control side of a running user plane.
