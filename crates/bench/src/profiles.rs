@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use traffic::{Profile, Ratio, Sizes, Teids};
 use upf::config::acl::{Acl, Otherwise};
-use upf::config::{Bearer, Config, Frames, Port, Role, Route, Simulate, Workers};
+use upf::config::{Bearer, Config, FastPathMode, Frames, Port, Role, Route, Simulate, Workers};
 
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -344,6 +344,7 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         mtu: Some(1600),
         verify_outer_checksum: false,
         mss: None,
+        fast_path: FastPathMode::Off,
     }
 }
 

@@ -25,6 +25,9 @@
 //! # let _ = program; Ok(()) }
 //! ```
 //!
+//! A program of some size is written in C and comes as a compiled object: [`Object`]. What it shares with this process,
+//! word by word and without a system call, are [`SharedWords`].
+//!
 //! Nothing outlives the process: maps, programs and attachments are file descriptors and go with them. bpffs is not
 //! needed.
 
@@ -32,8 +35,10 @@ mod asm;
 mod insn;
 mod link;
 mod map;
+mod object;
 mod program;
 mod sys;
+mod words;
 
 use std::io;
 
@@ -41,9 +46,11 @@ pub use asm::{Asm, AsmError, Label};
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Width};
 pub(crate) use link::Link;
 pub use link::{XdpLink, XdpMode};
-pub use map::{Map, MapType};
+pub use map::{Map, MapType, possible_cpus};
+pub use object::{Object, Sizes};
 pub use program::{Program, ProgramType, TestRun};
 pub(crate) use sys::ATTACH_TCX_INGRESS as TCX_INGRESS;
+pub use words::{SharedWords, monotonic_ns};
 
 /// Why a map, a program or an attachment could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +76,9 @@ pub enum BpfError {
         /// The system call's error.
         source: io::Error,
     },
+    /// A compiled object cannot be read, or has not what is asked of it.
+    #[error("the compiled BPF object is not usable: {0}")]
+    Object(String),
     /// Keys or values of another size than the map's.
     #[error("a key or value of {given} bytes does not fit a BPF map whose own has {wanted}")]
     Size {

@@ -79,8 +79,8 @@ mod umem;
 
 use std::os::fd::OwnedFd;
 
-pub use attach::Steering;
-pub(crate) use attach::{Attachment, attach};
+pub(crate) use attach::{Attachment, attach, hook_here};
+pub use attach::{Hook, Steering, hook};
 pub use config::{Copying, XdpConfig};
 pub use filter::{BadFilter, Filter, Terms};
 pub use port::XdpPort;

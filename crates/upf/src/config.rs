@@ -98,6 +98,24 @@ pub struct Port {
     /// less. Left out: what its ends announce.
     #[serde(default)]
     pub mss: Option<u16>,
+    /// Forward usual packets of known sessions in the kernel, at the driver, where the port is an `xdp:` one and everything
+    /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
+    /// workers. Ports of both sides must have it.
+    #[serde(default)]
+    pub fast_path: FastPathMode,
+}
+
+/// Whether packets are forwarded in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FastPathMode {
+    /// Never.
+    #[default]
+    Off,
+    /// Where it can be.
+    Auto,
+    /// The gateway does not start without.
+    Only,
 }
 
 /// Tunnel protocol.

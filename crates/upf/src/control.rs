@@ -28,6 +28,7 @@ use wire::gtpu;
 
 use crate::assemble::RING;
 use crate::compile::{CompileError, Compiled, Ways, compile};
+use crate::fast;
 use crate::gateway::Command;
 use crate::record::Bounds;
 use crate::remotes::Remotes;
@@ -68,6 +69,8 @@ pub struct Control {
     pages: HashMap<Box<str>, u32>,
     /// Control planes' functions that packets are sent to, by their numbers on workers.
     control_ends: Vec<IpAddr>,
+    /// The in-kernel path, where there is one.
+    fast: Option<fast::Publisher>,
 }
 
 /// Events of a worker seen to in a turn, so that a flood of them does not starve the rest.
@@ -141,7 +144,20 @@ impl Control {
             nat: None,
             pages: HashMap::new(),
             control_ends: Vec::new(),
+            fast: None,
         }
+    }
+
+    /// Has the in-kernel path have the forwarding tables too, as they are and from now on.
+    pub fn set_fast_path(&mut self, mut fast: fast::Publisher) {
+        let plan = self.neighbourhood.plan();
+        fast.publish(plan, &plan.compile());
+        self.fast = Some(fast);
+    }
+
+    /// What the in-kernel path has counted; none: there is none.
+    pub fn fast_path(&self) -> Option<fast::Counts> {
+        self.fast.as_ref().map(|fast| fast.path().counts())
     }
 
     /// With the log of NAT blocks.
@@ -226,6 +242,9 @@ impl Control {
     /// Publishes the forwarding tables if they changed.
     pub fn publish(&mut self) {
         if let Some(tables) = self.neighbourhood.tables() {
+            if let Some(fast) = &mut self.fast {
+                fast.publish(self.neighbourhood.plan(), &tables);
+            }
             self.publisher.publish(tables);
             self.counters.published += 1;
             for link in &self.links {

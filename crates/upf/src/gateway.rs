@@ -154,6 +154,7 @@ pub struct UserPlane {
     control: Waker,
     /// Events and replies that control has been woken for.
     told: u64,
+    is_traced: bool,
     slow: SlowPath,
 }
 
@@ -193,7 +194,7 @@ impl UserPlane {
         let (steered, pages, duplicates) = (Routes::default(), Vec::new(), Duplicates::default());
         let state = State { sessions, forwarding, empty, lists, nat, steered, pages, duplicates };
         let slow = SlowPath::new(events, limits);
-        let plane = Self { pipelines, state, roles, inbox, waker, control, told: 0, slow };
+        let plane = Self { pipelines, state, roles, inbox, waker, control, told: 0, is_traced: false, slow };
         (plane, layout)
     }
 
@@ -327,6 +328,8 @@ impl UserPlane {
         env: &mut Env,
     ) -> Reply {
         if session.before.capacity() > 0 {
+            // What is told now is all that was counted under these rules.
+            state.sessions.leave_kernel(handle);
             state.sessions.usage_into(handle, env.now, &mut session.before);
         }
         let before = state.translated(handle);
@@ -395,6 +398,11 @@ impl Gateway for UserPlane {
         }
         let (state, slow) = (&mut self.state, &mut self.slow);
         slow.tables_changed(state);
+        state.sessions.see_to_kernel(env.now);
+        // A trace shows what goes through the workers: all packets then.
+        if std::mem::replace(&mut self.is_traced, env.tracer.is_on()) != env.tracer.is_on() {
+            state.sessions.pause_kernel(env.tracer.is_on());
+        }
         slow.tell_reached(&mut state.sessions);
         let done = self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env));
         self.call_control(done);
@@ -410,7 +418,8 @@ impl Gateway for UserPlane {
 
     fn next_deadline(&self) -> Option<u64> {
         let nat = self.state.nat.as_ref().and_then(|nat| nat.next_deadline());
-        self.slow.next_deadline().into_iter().chain(nat).min()
+        let kernel = self.state.sessions.kernel_deadline();
+        self.slow.next_deadline().into_iter().chain(nat).chain(kernel).min()
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {

@@ -39,6 +39,7 @@ pub mod compile;
 pub mod config;
 pub mod control;
 pub mod drops;
+pub mod fast;
 pub mod gateway;
 pub mod lane;
 mod local;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
 //! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
+//! | `fast.rs` | the in-kernel path, put before the ports' own programs |
 //! | `hand_over.rs` | its state on its way to another process |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `live.rs`, `reload.rs` | keys that a reload applies, and how |
@@ -11,6 +12,7 @@
 //! | `replica.rs` | one of many: finding its share |
 
 mod connected;
+mod fast;
 mod functions;
 mod hand_over;
 mod live;
@@ -63,6 +65,8 @@ pub struct UpfGateway {
     sockets: Option<n4::Sockets>,
     /// That of another process, which this one goes on for.
     taken: Option<Taken>,
+    /// The in-kernel path, where there is one.
+    fast: Option<fast::Fast>,
 }
 
 /// What another process has handed over of N4.
@@ -146,7 +150,7 @@ impl Gateway for UpfGateway {
 
     fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
-        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None }, None)))
+        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None, fast: None }, None)))
     }
 
     fn steer(config: &Config) -> Steer {
@@ -155,6 +159,7 @@ impl Gateway for UpfGateway {
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
         self.sockets = n4::sockets(&loaded.config)?;
+        self.fast = fast::open(&loaded.config)?;
         Ok(())
     }
 
@@ -175,7 +180,7 @@ impl Gateway for UpfGateway {
         let differs = "the running gateway has other sockets for control planes: n4.allow differs";
         let (sockets, began) = (sockets.context(differs)?, from["began"].as_u64().context("no Recovery Time Stamp")?);
         let taken = Taken { sockets, control_socket, began: began as u32 }; // 32 bits, as it was sent
-        Ok(Self { reading: None, sockets: None, taken: Some(taken) })
+        Ok(Self { reading: None, sockets: None, taken: Some(taken), fast: None })
     }
 
     fn stand(
@@ -200,6 +205,9 @@ impl Gateway for UpfGateway {
             }
             _ => (None, None),
         };
+        if let Some(fast) = self.fast.take() {
+            fast.stand(config, opened.caps(), &mut control, &mut seats)?;
+        }
         let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
         let (mut ready, mut queries) = (Vec::new(), Vec::new());
         for seat in seats {

@@ -4,6 +4,7 @@ mod carry;
 mod filters;
 mod find;
 mod groups;
+mod kernel;
 mod keys;
 mod state;
 mod usage;
@@ -13,6 +14,7 @@ pub use filters::Quad;
 pub use keys::Endpoint;
 pub use state::set_counts;
 
+use std::borrow::Cow;
 use std::io;
 
 use table::bulk::{BulkMap, Seed};
@@ -26,6 +28,7 @@ use crate::record::{self, QuadList};
 use crate::routes::Routes;
 use crate::rules::Usage;
 use filters::SharedFilters;
+use kernel::{InKernel, Kernel};
 use keys::Keys;
 use state::{arm, start_buckets};
 
@@ -49,6 +52,7 @@ struct Place {
     lines: u8,
     /// Tells the session from others that had its handle.
     born: u16,
+    kernel: InKernel,
 }
 
 /// All sessions of one worker. Only the worker touches it.
@@ -68,6 +72,8 @@ pub struct Sessions {
     /// Sessions that reached a bound on their usage, for control to hear.
     reached: Vec<u32>,
     room: Room,
+    /// The in-kernel path, where there is one.
+    kernel: Option<Box<Kernel>>,
 }
 
 /// What a worker's sessions may take of memory, where they are to have less than there is.
@@ -112,6 +118,7 @@ impl Sessions {
             reached: Vec::with_capacity(REACHED),
             born: 0,
             room: Room::default(),
+            kernel: None,
         })
     }
 
@@ -156,7 +163,10 @@ impl Sessions {
         self.keys.fill(at + 1, Keys::default);
         self.check_keys(handle, compiled, self.places[at])?;
         let filters = self.take_filters(compiled)?;
+        self.leave_kernel(handle);
         let result = self.replace(handle, compiled, filters, now);
+        // With its new rules, or, if they were refused, with the old ones.
+        self.enter_kernel(handle);
         if result.is_err() {
             filters.into_iter().for_each(|list| self.filters.release(list));
         }
@@ -195,7 +205,9 @@ impl Sessions {
             }
         }
         let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
-        let place = Place { line, lines: count as u8, born };
+        let kernel = old.map_or_else(InKernel::default, |old| old.kernel);
+        let place = Place { line, lines: count as u8, born, kernel };
+        self.unlink_kernel(at);
         if let Err(why) = self.relink(at, Keys::of(compiled), line, old.map(|old| old.line)) {
             self.lines.free(line, count);
             return Err(why);
@@ -230,6 +242,7 @@ impl Sessions {
     /// # Errors
     /// [`Refused::Unknown`].
     pub fn remove(&mut self, handle: u32, now: u64) -> Result<Vec<Usage>, Refused> {
+        self.leave_kernel(handle);
         let usage = self.usage(handle, now).ok_or(Refused::Unknown)?;
         self.take_out(handle as usize);
         Ok(usage)
@@ -237,6 +250,7 @@ impl Sessions {
 
     fn take_out(&mut self, at: usize) {
         self.reroute(at, &[]);
+        self.unlink_kernel(at);
         let keys = std::mem::take(&mut self.keys[at]);
         self.unlink(&keys, &Keys::default());
         if let Some(place) = self.places[at].take() {
@@ -245,9 +259,11 @@ impl Sessions {
         }
     }
 
-    fn lines_of(&self, handle: u32) -> Option<&[Line]> {
+    /// The lines of a session's record, with what the program in the kernel has counted so far.
+    fn lines_of(&self, handle: u32) -> Option<Cow<'_, [Line]>> {
         let place = self.places.get(handle as usize).copied().flatten()?;
-        self.lines.get(place.line, place.lines.into())
+        let lines = self.lines.get(place.line, place.lines.into())?;
+        Some(self.with_kernels(handle, place, lines))
     }
 
     /// The record and generation of a session, for references that may outlive it.

@@ -18,6 +18,7 @@ mod upf_pipeline;
 
 mod core_captures;
 mod exhaustion;
+mod fast_path;
 mod functions;
 mod garbage;
 mod golden;

@@ -20,6 +20,8 @@ pub enum MapType {
     PerCpuArray = 6,
     /// Values by longest prefix.
     LpmTrie = 11,
+    /// Interfaces by index, to send by.
+    DevMap = 14,
     /// AF_XDP sockets by index.
     XskMap = 17,
 }
@@ -41,13 +43,24 @@ impl Map {
     pub fn new(kind: MapType, key: usize, value: usize, entries: u32) -> Result<Self, BpfError> {
         /// `BPF_F_NO_PREALLOC`, which a trie insists on.
         const NO_PREALLOC: u32 = 1;
+        Self::with_flags(kind, key, value, entries, if kind == MapType::LpmTrie { NO_PREALLOC } else { 0 })
+    }
+
+    /// As [`Map::new`], with flags as of `enum bpf_map_flags`.
+    pub(super) fn with_flags(
+        kind: MapType,
+        key: usize,
+        value: usize,
+        entries: u32,
+        flags: u32,
+    ) -> Result<Self, BpfError> {
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut attr = sys::MapCreate {
             map_type: kind as u32,
             key_size: size(key),
             value_size: size(value),
             max_entries: entries,
-            map_flags: if kind == MapType::LpmTrie { NO_PREALLOC } else { 0 },
+            map_flags: flags,
             name: sys::object_name("weir"),
             ..Default::default()
         };
@@ -87,6 +100,15 @@ impl Map {
     /// As [`Map::new`].
     pub fn programs(entries: u32) -> Result<Self, BpfError> {
         Self::new(MapType::ProgArray, 4, 4, entries)
+    }
+
+    /// Has packets that the program redirects to entry `index` leave by an interface of the calling thread's network
+    /// namespace.
+    ///
+    /// # Errors
+    /// As [`Map::update`]: there is no such interface.
+    pub fn set_interface(&self, index: u32, ifindex: u32) -> Result<(), BpfError> {
+        self.update(&index.to_ne_bytes(), &ifindex.to_ne_bytes())
     }
 
     /// AF_XDP sockets by index.
@@ -129,7 +151,7 @@ impl Map {
     ///
     /// # Errors
     /// As [`Map::update`].
-    pub(crate) fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), BpfError> {
+    pub fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), BpfError> {
         self.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())
     }
 
@@ -232,7 +254,10 @@ fn fits(given: usize, wanted: usize) -> Result<(), BpfError> {
 }
 
 /// CPUs that may ever be: what per-CPU maps are sized by.
-fn possible_cpus() -> io::Result<usize> {
+///
+/// # Errors
+/// The kernel does not say.
+pub fn possible_cpus() -> io::Result<usize> {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible")?;
     count_cpus(text.trim()).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }

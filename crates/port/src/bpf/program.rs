@@ -1,5 +1,6 @@
 //! Programs in the kernel.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -41,13 +42,24 @@ impl Program {
     /// # Errors
     /// [`BpfError::Load`] with the verifier's log.
     pub fn load(name: &str, kind: ProgramType, insns: &[Insn]) -> Result<Self, BpfError> {
+        Self::load_licensed(name, kind, insns, c"Apache-2.0")
+    }
+
+    /// As [`Program::load`], under another licence.
+    pub(super) fn load_licensed(
+        name: &str,
+        kind: ProgramType,
+        insns: &[Insn],
+        licence: &CStr,
+    ) -> Result<Self, BpfError> {
+        let load = |log| load(name, kind, insns, licence, log);
         // Silent at first: a log of a good program costs time and can fail for want of room.
-        let (fd, log) = match load(name, kind, insns, None) {
+        let (fd, log) = match load(None) {
             Ok(fd) => (Ok(fd), String::new()),
             Err(first) if first.raw_os_error() == Some(libc::EPERM) => (Err(first), String::new()),
             Err(_) => {
                 let mut log = vec![0; 1 << 18];
-                let again = load(name, kind, insns, Some(&mut log));
+                let again = load(Some(&mut log));
                 (again, last_lines(&log))
             }
         };
@@ -122,7 +134,13 @@ impl AsFd for Program {
     }
 }
 
-fn load(name: &str, kind: ProgramType, insns: &[Insn], log: Option<&mut Vec<u8>>) -> io::Result<OwnedFd> {
+fn load(
+    name: &str,
+    kind: ProgramType,
+    insns: &[Insn],
+    licence: &CStr,
+    log: Option<&mut Vec<u8>>,
+) -> io::Result<OwnedFd> {
     let (log_level, log_size, log_buf) = match log {
         Some(log) => (1, log.len() as u32, sys::address(log.as_mut_ptr())),
         None => (0, 0, 0),
@@ -131,7 +149,7 @@ fn load(name: &str, kind: ProgramType, insns: &[Insn], log: Option<&mut Vec<u8>>
         prog_type: kind as u32,
         insn_cnt: u32::try_from(insns.len()).unwrap_or(u32::MAX),
         insns: sys::address(insns.as_ptr()),
-        license: sys::address(c"Apache-2.0".as_ptr()),
+        license: sys::address(licence.as_ptr()),
         log_level,
         log_size,
         log_buf,

@@ -33,6 +33,9 @@ pub(crate) enum Request {
     XdpAttach { socket: u64, place: Place, queue: u32, filter: String, mode: XdpMode, keep_offloads: bool },
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
+    /// The XDP program beside the message sees the interface's packets before the one attached; the rest of that beside the
+    /// reply.
+    XdpHook(Place),
     /// A queue of the TUN interface, which is made if there is none, and the kernel's counters of interfaces.
     Tun { place: Place, offloads: bool },
     /// The TUN interface, which the process has claimed, has that MTU in bytes from now on.
@@ -142,6 +145,7 @@ impl Request {
             }
             Self::Tun { place, offloads } => out(11).place(place).number((*offloads).into()),
             Self::TunMtu { place, mtu } => out(12).place(place).number((*mtu).into()),
+            Self::XdpHook(place) => out(13).place(place),
         };
         out.0
     }
@@ -188,6 +192,7 @@ impl Request {
             },
             11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0 },
             12 => Self::TunMtu { place: input.place()?, mtu: input.small()? },
+            13 => Self::XdpHook(input.place()?),
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -203,6 +208,7 @@ impl Request {
             | Self::XdpRegister { place, .. }
             | Self::XdpBind { place, .. }
             | Self::XdpAttach { place, .. }
+            | Self::XdpHook(place)
             | Self::XdpReleased { place, .. } => Some(place),
             Self::Release(_) | Self::Report => None,
         }

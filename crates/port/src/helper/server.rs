@@ -150,6 +150,7 @@ impl Server<'_> {
             | Request::XdpRegister { .. }
             | Request::XdpBind { .. }
             | Request::XdpAttach { .. }
+            | Request::XdpHook(_)
             | Request::XdpReleased { .. } => self.answer_xdp(request, beside, out),
             Request::Tun { place, offloads } => {
                 let netns = Netns::open(place.netns.as_deref())?;
@@ -216,6 +217,17 @@ impl Server<'_> {
                 self.held.remove(socket);
                 let number = message::mode_number(program.mode());
                 Ok(Answer { number, ..self.keep(Held::Program { _program: program }) })
+            }
+            Request::XdpHook(place) => {
+                let program = beside.first().ok_or_else(|| PortError::Helper {
+                    text: "no program beside the request".to_owned(),
+                    permission: false,
+                })?;
+                // The kernel takes nothing else than an XDP program, which only the privileged can have loaded.
+                let hook = xdp::hook_here(&place.name, place.netns.as_deref(), program.as_fd())?;
+                out.push(hook.rest);
+                let (number, text) = (message::mode_number(hook.mode), hook.ifindex.to_string());
+                Ok(Answer { number, text, ..Answer::default() })
             }
             Request::XdpReleased { place, ifindex, queue, patience_ms } => {
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);

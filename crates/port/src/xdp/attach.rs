@@ -1,6 +1,6 @@
 //! One program per interface, whatever number of ports it has: attached by the first, detached with the last.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::PortError;
@@ -170,6 +170,41 @@ impl Steering {
         let none = || Err(XdpError::NotOpen { name: interface.to_owned() }.into());
         ATTACHED.share(shared::key(&iface)?, none).map(Self)
     }
+}
+
+/// A program before that of an interface.
+#[derive(Debug)]
+pub struct Hook {
+    /// The interface's number.
+    pub ifindex: u32,
+    /// Where it runs: [`XdpMode::Native`] or [`XdpMode::Generic`].
+    pub mode: XdpMode,
+    /// What it goes on to with packets it leaves.
+    pub rest: OwnedFd,
+}
+
+/// From now on `program` (XDP) sees every packet of an interface first that some port of this process, or its helper for
+/// it, has open; until the last port closes.
+///
+/// # Errors
+/// [`XdpError::NotOpen`] when no port has it open, [`PortError::NoInterface`] when there is none, or what the kernel said.
+pub fn hook(interface: &str, netns: Option<&str>, program: BorrowedFd<'_>) -> Result<Hook, PortError> {
+    let Some(helper) = helper::client_of_process() else { return hook_here(interface, netns, program) };
+    let request = Request::XdpHook(Place::new(interface, netns));
+    let (answer, descriptors) = helper.ask_with(&request, &[program])?;
+    let rest = descriptors.into_iter().next().ok_or_else(|| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
+    let ifindex = answer.text.parse().map_err(|_| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
+    Ok(Hook { ifindex, mode: helper::mode(answer.number), rest })
+}
+
+/// The same in this process.
+pub(crate) fn hook_here(interface: &str, netns: Option<&str>, program: BorrowedFd<'_>) -> Result<Hook, PortError> {
+    let steering = Steering::of(interface, netns)?;
+    let attached = steering.0.get();
+    let rest = attached.steer().rest().as_fd().try_clone_to_owned();
+    let rest = rest.map_err(|e| PortError::system("copying a descriptor", "", e))?;
+    attached.steer().set_fast_path(program)?;
+    Ok(Hook { ifindex: attached.link.ifindex(), mode: attached.link.mode(), rest })
 }
 
 impl std::ops::Deref for Steering {

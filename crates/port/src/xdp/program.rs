@@ -11,6 +11,7 @@
 //! ```
 
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 
 use super::filter::{Filter, Terms};
 use crate::bpf::Reg::*;
@@ -48,6 +49,7 @@ pub struct SteerCounts {
 #[derive(Debug)]
 pub struct Steer {
     program: Program,
+    rest: Program,
     sockets: Map,
     fast: Map,
     counts: Map,
@@ -67,18 +69,29 @@ impl Steer {
                 prefixes.update(&prefix_key(address, bits), &[1; 4])?;
             }
         }
-        let mut asm = Asm::new();
-        asm.mov(R6, R1).load_map(R2, &fast).mov(R3, 0).call(Helper::TailCall);
-        if let Filter::Any(terms) = filter {
-            let (ours, hosts) = (asm.label(), asm.label());
-            select(&mut asm, terms, &prefixes, ours, hosts);
-            asm.place(hosts);
-            count(&mut asm, &counts, PASSED);
-            asm.mov(R0, XDP_PASS).exit().place(ours);
-        }
-        deliver(&mut asm, &sockets, &counts);
-        let program = Program::load("weir_xdp", ProgramType::Xdp, &asm.build()?)?;
-        Ok(Self { program, sockets, fast, counts, prefixes })
+        let load = |name: &str, fast: Option<&Map>| {
+            let mut asm = Asm::new();
+            asm.mov(R6, R1);
+            if let Some(fast) = fast {
+                asm.load_map(R2, fast).mov(R3, 0).call(Helper::TailCall);
+            }
+            if let Filter::Any(terms) = filter {
+                let (ours, hosts) = (asm.label(), asm.label());
+                select(&mut asm, terms, &prefixes, ours, hosts);
+                asm.place(hosts);
+                count(&mut asm, &counts, PASSED);
+                asm.mov(R0, XDP_PASS).exit().place(ours);
+            }
+            deliver(&mut asm, &sockets, &counts);
+            Program::load(name, ProgramType::Xdp, &asm.build()?)
+        };
+        let (program, rest) = (load("weir_xdp", Some(&fast))?, load("weir_xdp_rest", None)?);
+        Ok(Self { program, rest, sockets, fast, counts, prefixes })
+    }
+
+    /// The same program without a fast path before it: what that goes on to with packets it leaves.
+    pub fn rest(&self) -> &Program {
+        &self.rest
     }
 
     /// The program.
@@ -91,13 +104,12 @@ impl Steer {
         &self.sockets
     }
 
-    /// From now on `program` (XDP) sees every packet first and has the last word; see [`Steer::deliver`].
+    /// From now on `program` (XDP) sees every packet first and has the last word, or goes on to [`rest`](Steer::rest).
     ///
     /// # Errors
     /// [`BpfError::Map`].
-    pub fn set_fast_path(&self, program: &Program) -> Result<(), BpfError> {
-        use std::os::fd::AsFd;
-        self.fast.set_fd(0, program.as_fd())
+    pub fn set_fast_path(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.fast.set_fd(0, program)
     }
 
     /// No fast path any more.

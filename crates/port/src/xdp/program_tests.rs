@@ -1,6 +1,8 @@
 //! The program run by the kernel on packets, attached to nothing. Without a socket in the map a packet of ours is
 //! counted as `no_socket`, one of the host's as `passed`; both get XDP_PASS.
 
+use std::os::fd::AsFd;
+
 use super::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +143,19 @@ fn neighbours_and_vlans() {
 }
 
 #[test]
+fn what_a_fast_path_leaves_goes_through_the_filter() {
+    let steer = steer("udp:2152");
+    let after = Map::programs(1).expect("root and BPF");
+    after.set_fd(0, steer.rest().as_fd()).expect("set");
+    let mut asm = Asm::new();
+    asm.mov(R6, R1).load_map(R2, &after).mov(R3, 0).call(Helper::TailCall).mov(R0, 1).exit();
+    let fast = Program::load("fast", ProgramType::Xdp, &asm.build().expect("built")).expect("loads");
+    steer.set_fast_path(fast.as_fd()).expect("set");
+    assert_eq!(ask(&steer, &udp4(2152, [1; 4], 0, 0)), Ours);
+    assert_eq!(ask(&steer, &udp4(53, [1; 4], 0, 0)), Hosts);
+}
+
+#[test]
 fn no_terms_take_nothing() {
     let steer = Steer::new(&Filter::Any(Terms::default())).expect("root and BPF");
     assert_eq!(ask(&steer, &udp4(2152, [1; 4], 0, 0)), Hosts);
@@ -153,14 +168,14 @@ fn a_fast_path_goes_first_and_can_leave_packets_to_us() {
     let mut drop = Asm::new();
     drop.mov(R0, 1).exit();
     let packet = udp4(53, [1; 4], 0, 0);
-    steer.set_fast_path(&load(&drop)).expect("set");
+    steer.set_fast_path(load(&drop).as_fd()).expect("set");
     assert_eq!(steer.program().test_run(&packet).expect("runs").verdict, 1);
     assert_eq!(steer.counts().expect("counts"), SteerCounts::default());
 
     let mut leave = Asm::new();
     leave.mov(R6, R1);
     steer.deliver(&mut leave);
-    steer.set_fast_path(&load(&leave)).expect("set");
+    steer.set_fast_path(load(&leave).as_fd()).expect("set");
     assert_eq!(ask(&steer, &packet), Ours);
 
     steer.clear_fast_path().expect("cleared");

@@ -205,7 +205,7 @@ fn a_fast_path_can_be_put_in_and_taken_out() {
     swallow.mov(Reg::R0, XDP_DROP).exit();
     let program = Program::load("swallow", ProgramType::Xdp, &swallow.build().expect("built")).expect("loads");
     let steering = Steering::of("a0", Some(&net.name)).expect("open");
-    steering.set_fast_path(&program).expect("set");
+    steering.set_fast_path(std::os::fd::AsFd::as_fd(&program)).expect("set");
     let packets: Vec<_> = (0..10).map(|at| packet(at, 70)).collect();
     packets.iter().for_each(|packet| tap.send(packet));
     assert_eq!(memory.receive(&mut port, 0), [[0_u8; 0]; 0]);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, ControlCounters};
+use crate::fast::Counts;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
@@ -121,7 +122,13 @@ impl Observer {
             _ => Err(format!("worker {n} does not answer")),
         };
         let workers = self.queries.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
-        Ok(SessionsView { workers, control: events(&self.control().counters()) })
+        let (counters, fast_path) = {
+            let control = self.control();
+            (control.counters(), control.fast_path())
+        };
+        let mut control = events(&counters);
+        control.extend(fast_path.iter().flat_map(kernel_counters));
+        Ok(SessionsView { workers, control })
     }
 
     /// The control planes.
@@ -326,6 +333,23 @@ impl Product for Observer {
         let failed = self.ledger.get().and_then(|(_, writer)| writer.progress().failed);
         failed.map(|error| error.to_string()).into_iter().collect()
     }
+}
+
+/// What the in-kernel path has done, in words; what never happened is not there.
+fn kernel_counters(counts: &Counts) -> Vec<(String, u64, String)> {
+    let all = [
+        ("kernel_up_packets", counts.up.0, "Packets from subscribers forwarded in the kernel."),
+        ("kernel_up_bytes", counts.up.1, "Their bytes."),
+        ("kernel_down_packets", counts.down.0, "Packets to subscribers forwarded in the kernel."),
+        ("kernel_down_bytes", counts.down.1, "Their bytes."),
+        ("kernel_handed_back", counts.handed_back, "Times a session came back from the kernel with a packet."),
+        ("kernel_left", counts.other, "Packets that the in-kernel path left to the workers."),
+    ];
+    let drops = counts.drops().map(|(name, n)| {
+        (format!("kernel_dropped_{name}"), n, format!("Packets dropped in the kernel, by reason {name}."))
+    });
+    let all = all.into_iter().map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).chain(drops);
+    all.filter(|(_, n, _)| *n > 0).collect()
 }
 
 /// What control has done and heard, in words.

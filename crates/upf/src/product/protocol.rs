@@ -188,6 +188,9 @@ pub struct SessionView {
     /// Its control plane; none: the session is simulated.
     #[serde(default)]
     pub control_plane: Option<ControlPlaneView>,
+    /// Whether its packets are forwarded in the kernel, and why not; none: no port has `fast_path`.
+    #[serde(default)]
+    pub fast_path: Option<String>,
 }
 
 /// A rule of a session (TS 29.244, 5.2).

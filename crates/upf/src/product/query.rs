@@ -68,7 +68,8 @@ pub enum QueryAnswer {
         bytes: u64,
     },
     /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
-    Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
+    /// Where there is an in-kernel path, whether the session is in it, in words.
+    Usage(Option<(Vec<Usage>, Vec<Credit>, Option<String>)>, u64),
     /// What sessions have carried, filled in.
     Totals(Vec<Total>),
     /// The query was carried out.
@@ -214,6 +215,8 @@ impl Gateway for QueriedPlane {
                     Box::new(all)
                 });
                 plane.nat_mut().into_iter().for_each(|nat| nat.follow(on));
+                // What the in-kernel path counts has no marks.
+                plane.sessions_mut().open_kernel(!on);
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {
@@ -241,7 +244,8 @@ impl Gateway for QueriedPlane {
             Query::Usage { handle } => {
                 let sessions = plane.sessions();
                 let usage = sessions.usage(handle, now);
-                QueryAnswer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
+                let all = usage.map(|usage| (usage, sessions.credits(handle, now), sessions.kernel_in_words(handle)));
+                QueryAnswer::Usage(all, now)
             }
             Query::Totals(mut totals) => {
                 totals.iter_mut().for_each(|total| total.used = plane.sessions().total(total.handle, now));

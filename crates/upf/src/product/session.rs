@@ -60,7 +60,7 @@ impl Observer {
         control_plane: Option<ControlPlaneView>,
     ) -> Result<SessionView, String> {
         let query = self.queries.get(usize::from(worker)).ok_or("its worker is not there")?;
-        let ((usage, credits), now) = match query.ask(Query::Usage { handle }) {
+        let ((usage, credits, fast_path), now) = match query.ask(Query::Usage { handle }) {
             Some(QueryAnswer::Usage(Some(measured), now)) => (measured, now),
             Some(_) => return Err(format!("no session has the address {ue} now")),
             None => return Err(format!("worker {worker} does not answer")),
@@ -75,6 +75,7 @@ impl Observer {
             usage: usage.iter().map(|usage| measured(usage, now)).collect(),
             credits: credits.iter().map(credit).collect(),
             control_plane,
+            fast_path,
         })
     }
 }

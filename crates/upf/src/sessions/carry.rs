@@ -58,6 +58,7 @@ impl Sessions {
     /// Adds a session's state; nothing, if there is none of that handle.
     pub(crate) fn export_state(&self, handle: u32, out: &mut Vec<u8>) {
         let Some(lines) = self.lines_of(handle) else { return };
+        let lines = &*lines;
         let Some(head) = record::head(lines) else { return };
         for (kind, row) in kinds(record::rows(lines, head)) {
             let parts = [(UP, row.up != 0), (DOWN, row.down != 0), (BOUNDS, kind == 2 && row.bounds != 0)];
@@ -75,6 +76,13 @@ impl Sessions {
 
     /// Takes on a session's state of another process. False: its record has other rules, or there is none.
     pub(crate) fn import_state(&mut self, handle: u32, state: &[u8]) -> bool {
+        self.leave_kernel(handle);
+        let taken = self.set_state(handle, state);
+        self.enter_kernel(handle);
+        taken
+    }
+
+    fn set_state(&mut self, handle: u32, state: &[u8]) -> bool {
         let Some(place) = self.places.get(handle as usize).copied().flatten() else { return false };
         let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return false };
         let Some(head) = record::head(lines).copied() else { return false };

@@ -14,7 +14,7 @@ pub(super) struct Keys {
     pub(super) teids: TeidList,
     pub(super) ue4: Option<(InstanceId, u32)>,
     pub(super) ue6: Option<(InstanceId, u64)>,
-    routes: Box<[Route]>,
+    pub(super) routes: Box<[Route]>,
 }
 
 /// What a tunnel endpoint leads to: a session's record, and its place among the session's own endpoints, in a word.
@@ -68,7 +68,7 @@ impl TeidList {
         }
     }
 
-    fn as_slice(&self) -> &[u32] {
+    pub(super) fn as_slice(&self) -> &[u32] {
         match self {
             Self::Few(list, count) => &list[..usize::from(*count)],
             Self::Many(list) => list,

@@ -12,11 +12,11 @@ impl Sessions {
     /// What a session's URRs have measured up to `now`.
     pub fn usage(&self, handle: u32, now: u64) -> Option<Vec<Usage>> {
         let lines = self.lines_of(handle)?;
-        Some(usages(lines, now).collect())
+        Some(usages(&lines, now).collect())
     }
 
     /// Packets and bytes from the subscriber, packets and bytes to it: of the URR that has measured most in each direction,
-    /// as a packet may count in several. Nothing is allocated.
+    /// as a packet may count in several. Nothing is allocated, but for a session in the kernel.
     pub fn total(&self, handle: u32, now: u64) -> Option<[u64; 4]> {
         let most = |most: [u64; 4], usage: Usage| {
             let [up_packets, up_bytes, down_packets, down_bytes] = most;
@@ -28,19 +28,21 @@ impl Sessions {
                 if down { usage.down_bytes } else { down_bytes },
             ]
         };
-        Some(usages(self.lines_of(handle)?, now).fold([0; 4], most))
+        Some(usages(&self.lines_of(handle)?, now).fold([0; 4], most))
     }
 
     /// As [`usage`](Self::usage), into as much room as there is.
     pub(crate) fn usage_into(&self, handle: u32, now: u64, into: &mut Vec<Usage>) {
         let room = into.capacity();
         into.clear();
-        into.extend(self.lines_of(handle).into_iter().flat_map(|lines| usages(lines, now)).take(room));
+        let lines = self.lines_of(handle).unwrap_or_default();
+        into.extend(usages(&lines, now).take(room));
     }
 
     /// What a session's QERs let pass at `now`, of those that limit anything.
     pub fn credits(&self, handle: u32, now: u64) -> Vec<Credit> {
         let lines = self.lines_of(handle).unwrap_or_default();
+        let lines = &*lines;
         let rows = record::head(lines).map_or(&[][..], |head| record::rows(lines, head).0);
         let both = rows.iter().flat_map(|row| [(row, row.up, true), (row, row.down, false)]);
         let credit = |(row, at, is_uplink): (&Row, u8, bool)| {
@@ -62,6 +64,12 @@ impl Sessions {
     /// A URR has reported: its first packet is the next one, and these are its bounds. One that had none when its session
     /// was compiled keeps none.
     pub fn reported(&mut self, handle: u32, urr: u32, bounds: Bounds) {
+        self.leave_kernel(handle);
+        self.set_reported(handle, urr, bounds);
+        self.enter_kernel(handle);
+    }
+
+    fn set_reported(&mut self, handle: u32, urr: u32, bounds: Bounds) {
         let Some(place) = self.places.get(handle as usize).copied().flatten() else { return };
         let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return };
         let Some(head) = record::head(lines).copied() else { return };
@@ -83,6 +91,7 @@ impl Sessions {
     /// bytes, in those cells) is beyond a quota: it is counted no more. Off the usual path: some twenty times per quota.
     #[cold]
     pub fn at_bounds(&mut self, id: LineId, cells: [u8; PLACES], bytes: u64) -> bool {
+        self.take_back(id);
         if cells.iter().any(|cell| *cell >= GROUP) {
             return self.count_groups(id, cells, bytes);
         }

@@ -60,7 +60,18 @@ impl Stage<Upf> for GateAndPolice {
 #[cold]
 #[inline(never)]
 fn refused(burst: &mut Burst<Upf>, i: usize, passes: (bool, bool), sessions: &mut Sessions, now: u64, at: At<'_>) {
-    let RuleResult { flags, meters: [_, second], .. } = burst.lane.rule[i];
+    let RuleResult { flags, meters: cells @ [_, second], .. } = burst.lane.rule[i];
+    let mut passes = passes;
+    if sessions.take_back(burst.lane.session[i])
+        && let Some(window) = sessions.window_mut(burst.lane.session[i])
+    {
+        // The buckets were the in-kernel path's until now.
+        let cost = bucket::cost(burst.lane.ip(i).total_len);
+        passes = conform(record::meters_in(window), cells, now, cost);
+        if passes == (true, true) {
+            return;
+        }
+    }
     let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
     let reason = if flags & refused_by != 0 { drops::SESSION_RATE } else { drops::FLOW_RATE };
     let verdict = if second < GROUP {

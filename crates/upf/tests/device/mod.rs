@@ -48,7 +48,7 @@ pub struct Device {
 }
 
 /// A port's hardware address, as its URI says.
-fn mac(uri: &str) -> Result<[u8; 6], String> {
+pub fn mac(uri: &str) -> Result<[u8; 6], String> {
     let uri: Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
     let mac = uri.get("mac").unwrap_or("02:00:00:00:00:01");
     upf::config::parse_mac(mac).ok_or_else(|| format!("{mac} is no hardware address"))
@@ -105,6 +105,16 @@ impl Device {
     /// Its control.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Its clock's time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
     }
 
     /// The worker a subscriber lives on, and its number there. Those beside the configured ones live on the first.

@@ -17,6 +17,10 @@ pub fn one(view: &SessionView, style: Style) -> String {
         out.truncate(out.trim_end().len());
         out += &format!(" · of {address}, SEID {:#x}, here {:#x}\n\n", cp_seid.0, up_seid.0);
     }
+    if let Some(place) = &view.fast_path {
+        out.truncate(out.trim_end().len());
+        out += &format!("\nforwarded {place}\n\n");
+    }
     let mut rules = Table::new(&["rule", ">id", "text"]);
     let mut last = "";
     for RuleView { kind, id, text } in &view.rules {

@@ -39,6 +39,7 @@ fn one_session() {
             cp_seid: Seid(1),
             up_seid: Seid(0x1_0000_0001),
         }),
+        fast_path: None,
     };
     let wanted = "
 10.60.0.1 and 2001:db8:: · core · worker 1, handle 6 · of 10.0.4.9:8805, SEID 0x1, here 0x100000001

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the in-kernel path and the gateway share, byte for byte: see crates/upf/src/fast/record.rs, which asserts the same
+ * sizes and offsets. Addresses and TEIDs are in host order, link and IP headers as they lie in a packet.
+ *
+ * An entry that has a `valid` or `state` word is written while that word is 0 and no CPU runs the program (`weir_cpu`):
+ * so a program that has read it as 1 reads the rest whole. */
+#ifndef WEIR_RECORD_H
+#define WEIR_RECORD_H
+#include <linux/types.h>
+
+#define WEIR_WAYS 4         /* rules of a direction */
+#define WEIR_ENDS 4         /* tunnel endpoints of a session */
+#define WEIR_CELLS 4        /* buckets, and counts, of a session */
+#define WEIR_ADDRESSES 8    /* our IPv4 addresses on a port */
+#define WEIR_ROUTES 16      /* IPv4 routes of a network instance */
+#define WEIR_INSTANCES 16   /* network instances */
+#define WEIR_NEIGHBOURS 1024 /* buckets of neighbours on our links, a power of two */
+#define WEIR_PORTS 4096     /* interface indexes */
+#define WEIR_KEYS 4         /* entries of a bucket of the session index */
+#define WEIR_CPUS 1024
+#define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
+#define WEIR_NONE8 0xff
+
+/* Values of weir_session.state. */
+#define WEIR_USER 0         /* its packets are the user-space path's */
+#define WEIR_KERNEL 1       /* its packets are taken here */
+#define WEIR_MOVING 2       /* handed back by the program; the worker takes it over */
+
+/* Values of weir_port.role. */
+#define WEIR_ACCESS 1
+#define WEIR_CORE 2
+
+/* Bits of weir_rule.flags. */
+#define WEIR_CLOSED 1       /* a QER's gate is closed */
+#define WEIR_FROM_UE 2      /* the source must be the subscriber's address */
+#define WEIR_SESSION0 4     /* the first bucket is the session's aggregate */
+#define WEIR_SESSION1 8     /* the second is */
+
+/* Values of weir_rule.encap. */
+#define WEIR_PLAIN 0
+#define WEIR_GTPU 1
+#define WEIR_CONTAINER 2
+
+/* Values of weir_route.kind. */
+#define WEIR_TO_USER 0
+#define WEIR_GATEWAY 1
+#define WEIR_ON_LINK 2
+
+/* Key of the session index: the kind in the top bits, then the network instance and the address, or the TEID. */
+#define WEIR_KEY_TEID (1ULL << 63)
+#define WEIR_KEY_ADDRESS (1ULL << 62)
+
+/* Places of weir_cpu.counts. */
+enum {
+	WEIR_UP_PACKETS, WEIR_UP_BYTES, WEIR_DOWN_PACKETS, WEIR_DOWN_BYTES, WEIR_GATE_CLOSED, WEIR_FLOW_RATE,
+	WEIR_SESSION_RATE, WEIR_SPOOFED_SOURCE, WEIR_NO_HEADROOM, WEIR_HANDED_BACK, WEIR_OTHER, WEIR_DROPPED_BYTES,
+	WEIR_NO_EGRESS,
+	WEIR_COUNTS = 14
+};
+
+/* A bucket as the time at which it is full again, in 2^-8 ns of CLOCK_MONOTONIC: one word, changed by compare-and-swap. */
+struct weir_meter {
+	__u64 full_at;
+	__u64 per_byte;         /* time that a byte takes, in 2^-24 ns */
+	__u64 depth;            /* time that the whole bucket takes, in 2^-8 ns */
+	__u64 spare;
+};
+
+struct weir_tally {
+	__u64 bytes;
+	__u64 trip;             /* a packet with which bytes reach this is the user-space path's */
+	__u64 packets;
+	__u32 first;            /* time stamps in 2^20 ns of CLOCK_MONOTONIC; 0: none */
+	__u32 last;
+};
+
+struct weir_quad {
+	__u32 remote[WEIR_WAYS];
+	__u32 remote_mask[WEIR_WAYS];
+	__u32 traits[WEIR_WAYS];
+	__u32 traits_mask[WEIR_WAYS];
+	__u16 port_lo[WEIR_WAYS];
+	__u16 port_span[WEIR_WAYS];
+};
+
+struct weir_rule {
+	__u32 tunnel;           /* place among the tunnels, with an encapsulation */
+	__u32 teid;             /* the far end's */
+	__u8 encap;
+	__u8 qfi;               /* with the reflective QoS indicator */
+	__u8 dscp;              /* WEIR_NONE8: the packet's own */
+	__u8 instance;
+	__u8 flags;
+	__u8 meters[2];         /* place among the session's cells, from 1; 0: none */
+	__u8 tallies[2];
+	__u8 spare[15];
+};
+
+struct weir_direction {
+	struct weir_quad quad;
+	struct weir_rule rules[WEIR_WAYS];
+	__u8 spare[16];
+};
+
+struct weir_session {
+	__u32 state;
+	__u32 ue4;
+	__u32 handle;
+	__u16 instance;
+	__u16 worker;
+	__u32 teids[WEIR_ENDS];
+	struct weir_direction up;
+	struct weir_direction down;
+	struct weir_meter meters[WEIR_CELLS];
+	struct weir_tally tallies[WEIR_CELLS];
+	__u8 spare[32];
+};
+
+/* The next station of a packet. */
+struct weir_next {
+	__u32 valid;
+	__u16 mtu;
+	__u8 port;              /* place among the ports to send by */
+	__u8 len;               /* bytes of the link header: 14 */
+	__u8 link[24];
+};
+
+struct weir_tunnel {
+	struct weir_next next;
+	__u8 header[20];        /* IPv4, with total length, type of service and checksum 0 */
+	__u16 sum;              /* of these, not complemented, in host order */
+	__u16 spare[5];
+};
+
+struct weir_route {
+	__u32 prefix;
+	__u32 mask;
+	__u32 kind;
+	__u32 port;             /* WEIR_ON_LINK: the port whose neighbours are looked up */
+	struct weir_next next;  /* WEIR_GATEWAY */
+};
+
+/* Longest prefix first. */
+struct weir_instance {
+	__u32 valid;
+	__u32 count;
+	__u64 spare;
+	struct weir_route routes[WEIR_ROUTES];
+};
+
+struct weir_neighbour {
+	__u32 address;
+	__u32 port;
+	__u64 spare[3];
+	struct weir_next next;
+};
+
+/* Neighbours whose addresses and ports fall into one bucket. */
+struct weir_link {
+	struct weir_neighbour neighbours[WEIR_WAYS];
+};
+
+struct weir_port {
+	__u32 role;
+	__u16 instance;
+	__u8 addresses;
+	__u8 any_mac;
+	__u8 mac[6];
+	__u16 spare;
+	__u64 spare2[2];
+	__u32 v4[WEIR_ADDRESSES];
+};
+
+struct weir_key {
+	__u64 key;
+	__u32 session;
+	__u32 end;              /* of a TEID: place among the session's endpoints */
+};
+
+struct weir_bucket {
+	struct weir_key keys[WEIR_KEYS];
+};
+
+struct weir_cpu {
+	__u64 started;          /* runs of the program on this CPU, counted at its beginning */
+	__u64 ended;            /* and at its end */
+	__u64 counts[WEIR_COUNTS];
+};
+
+struct weir_moved {
+	__u64 head;
+	__u64 spare;
+	__u32 sessions[WEIR_MOVED];
+};
+
+struct weir_config {
+	__u32 paused;           /* everything is the user-space path's */
+	__u32 key_bits;         /* 2^this buckets of the session index */
+	__u64 spare[7];
+};
+
+#define WEIR_ASSERT(what) _Static_assert(what, #what)
+WEIR_ASSERT(sizeof(struct weir_meter) == 32 && sizeof(struct weir_tally) == 32);
+WEIR_ASSERT(sizeof(struct weir_quad) == 80 && sizeof(struct weir_rule) == 32);
+WEIR_ASSERT(sizeof(struct weir_direction) == 224);
+WEIR_ASSERT(__builtin_offsetof(struct weir_direction, rules) == 80);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, up) == 32);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 256);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, meters) == 480);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, tallies) == 608);
+WEIR_ASSERT(sizeof(struct weir_session) == 768);
+WEIR_ASSERT(sizeof(struct weir_next) == 32 && sizeof(struct weir_tunnel) == 64);
+WEIR_ASSERT(sizeof(struct weir_route) == 48 && sizeof(struct weir_instance) == 784);
+WEIR_ASSERT(sizeof(struct weir_neighbour) == 64 && sizeof(struct weir_port) == 64);
+WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 128);
+WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
+#endif

@@ -1,0 +1,40 @@
+//! The in-kernel path of known sessions: a program at the driver forwards their usual packets itself; every other packet
+//! goes by AF_XDP to the user-space path, which is complete without it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bpf/fastpath.bpf.c`, `bpf/record.h` | the program, and what it shares with us |
+//! | `record` | the same in Rust: layouts, asserted |
+//! | `path` | the maps, as memory: index of sessions, quiescence, counters |
+//! | `compile` | a session's record → the program's; why one stays in user space |
+//! | `tables` | ports, routes, neighbours and tunnels, as they are published |
+//!
+//! A session is in one place at a time. In the kernel, its buckets and counts are the program's, and those in the worker's
+//! record are closed: a packet that comes to the worker all the same meets them, and the worker takes the session back with
+//! what it has counted (`sessions/kernel.rs`), so that rates, quotas and usage are exact with one set of state. Reasons and
+//! what was decided: `docs/decisions/044-in-kernel-path.md`.
+
+mod compile;
+mod path;
+mod record;
+mod tables;
+
+pub(crate) use compile::{Cells, Offset, meter_from_kernel, tally_from_kernel};
+pub use compile::{NotEligible, compile};
+pub use path::{Counts, FastPath, FastPathError};
+pub use record::Session;
+pub(crate) use record::{KEY_ADDRESS, KEY_TEID, Meter, Tally};
+pub use tables::{FastPort, Publisher};
+
+use crate::config::Config;
+
+/// Why a gateway of that configuration has no in-kernel path; none: it may have.
+pub fn why_not(config: &Config) -> Option<&'static str> {
+    let reasons = [
+        (config.nat.is_some(), "addresses are translated ([nat])"),
+        (!config.acl.is_empty(), "there are access lists ([[acl]])"),
+        (config.reassembly.is_some(), "fragments are put together ([reassembly])"),
+        (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
+    ];
+    reasons.into_iter().find(|(is, _)| *is).map(|(_, why)| why)
+}

@@ -1,0 +1,314 @@
+//! A session's record → what the program in the kernel has of it, and back.
+
+use std::fmt;
+
+use dataplane::filter::Quad4;
+use dataplane::forward::NONE;
+use table::bucket;
+use table::records::Line;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::FastPath;
+use super::record::{self as kernel, CELLS, Direction, ENDS, Rule, Session, WAYS, flag};
+use crate::record::{self, Action, GROUP, Meter, QuadActions, Row, RuleResult, Tally, encap, kind, match_flags};
+
+/// Why a session is not in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum NotEligible {
+    NoRoom,
+    NoIpv4,
+    Ipv6,
+    Routes,
+    TooManyEndpoints,
+    Filters,
+    TooManyRules,
+    PacketLimit,
+    TooManyQers,
+    TooManyUrrs,
+    Rate,
+    BeforeQos,
+    RemovesHeader,
+    NotForwarded,
+    Duplicates,
+    Tunnel,
+    NoTunnelDown,
+    TunnelUp,
+    InstanceRoutes,
+}
+
+impl fmt::Display for NotEligible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRoom => "no room among the sessions of the in-kernel path",
+            Self::NoIpv4 => "the subscriber has no IPv4 address",
+            Self::Ipv6 => "the subscriber has an IPv6 prefix",
+            Self::Routes => "there are networks behind the subscriber",
+            Self::TooManyEndpoints => "more than 4 tunnel endpoints",
+            Self::Filters => "an SDF filter is not of the plain kind",
+            Self::TooManyRules => "more than 4 filters in a direction",
+            Self::PacketLimit => "a QER limits the number of packets",
+            Self::TooManyQers => "more than 4 buckets, or more than 2 for one packet",
+            Self::TooManyUrrs => "more than 4 counts, or more than 2 for one packet",
+            Self::Rate => "a maximum bit rate below 1 kbit/s",
+            Self::BeforeQos => "a URR counts before gates and rates",
+            Self::RemovesHeader => "a PDR removes an outer header other than GTP-U's",
+            Self::NotForwarded => "a FAR does something else than forward: it drops, buffers, redirects or marks",
+            Self::Duplicates => "a FAR duplicates packets",
+            Self::Tunnel => "a FAR's tunnel is none of GTP-U over IPv4, or has a paging policy",
+            Self::NoTunnelDown => "packets from the core go on without a tunnel",
+            Self::TunnelUp => "packets from access go on into a tunnel",
+            Self::InstanceRoutes => "the network instance has more than 16 IPv4 routes",
+        })
+    }
+}
+
+/// The clocks' distance: the kernel's monotonic one less the worker's, in nanoseconds.
+pub type Offset = i64;
+
+/// A session's cells: where each bucket and each count stands in the record, in cells from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cells {
+    /// Buckets; 0: no more.
+    pub meters: [u8; CELLS],
+    /// Counts; 0: no more.
+    pub tallies: [u8; CELLS],
+}
+
+impl Cells {
+    /// Those of a record.
+    pub fn of(lines: &[Line]) -> Result<Self, NotEligible> {
+        let head = record::head(lines).ok_or(NotEligible::NoRoom)?;
+        let (qers, urrs) = record::rows(lines, head);
+        if qers.iter().any(|row| row.limits != 0) {
+            return Err(NotEligible::PacketLimit);
+        }
+        let meters = few(qers).ok_or(NotEligible::TooManyQers)?;
+        Ok(Self { meters, tallies: few(urrs).ok_or(NotEligible::TooManyUrrs)? })
+    }
+}
+
+/// The rows' cells that there are, if they are few.
+fn few(rows: &[Row]) -> Option<[u8; CELLS]> {
+    let mut list = [0; CELLS];
+    let cells = rows.iter().flat_map(|row| [row.up, row.down]).filter(|at| *at != 0);
+    for (n, at) in cells.enumerate() {
+        *list.get_mut(n)? = at;
+    }
+    Some(list)
+}
+
+/// What the program has of a session: of its record's lines as they stand, its direction's filters (uplink's first) and its
+/// tunnel endpoints, in order.
+///
+/// # Errors
+/// Why it can't be in the kernel.
+pub fn compile(
+    lines: &[Line],
+    filters: [&[Quad4]; 2],
+    teids: &[u32],
+    worker: u16,
+    (path, offset): (&FastPath, Offset),
+) -> Result<(Session, Cells), NotEligible> {
+    let head = record::head(lines).ok_or(NotEligible::NoRoom)?;
+    if head.ue4 == 0 {
+        return Err(NotEligible::NoIpv4);
+    }
+    if head.ue6 != 0 {
+        return Err(NotEligible::Ipv6);
+    }
+    let mut ends = [0; ENDS];
+    ends.get_mut(..teids.len()).ok_or(NotEligible::TooManyEndpoints)?.copy_from_slice(teids);
+    let cells = Cells::of(lines)?;
+    let direction = |uplink: bool| {
+        let (rules, filters) = if uplink { (head.up, filters[0]) } else { (head.down, filters[1]) };
+        direction(lines, (uplink, rules), filters, &cells, path)
+    };
+    let mut session = Session {
+        state: 0,
+        ue4: head.ue4,
+        handle: head.handle,
+        instance: head.instance,
+        worker,
+        teids: ends,
+        up: direction(true)?,
+        down: direction(false)?,
+        meters: [kernel::Meter::CLOSED; CELLS],
+        tallies: [kernel::Tally::NONE; CELLS],
+        spare: [0; 32],
+    };
+    for (n, at) in cells.meters.into_iter().enumerate().filter(|(_, at)| *at != 0) {
+        let meter = cell::<Meter>(lines, at).ok_or(NotEligible::TooManyQers)?;
+        session.meters[n] = meter_to_kernel(meter, offset).ok_or(NotEligible::Rate)?;
+    }
+    for (n, at) in cells.tallies.into_iter().enumerate().filter(|(_, at)| *at != 0) {
+        let tally = cell::<Tally>(lines, at).ok_or(NotEligible::TooManyUrrs)?;
+        session.tallies[n] = tally_to_kernel(tally, offset);
+    }
+    Ok((session, cells))
+}
+
+fn cell<T: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable>(lines: &[Line], at: u8) -> Option<&T> {
+    record::cell(lines.get(usize::from(at) / record::CELLS)?, at)
+}
+
+fn direction(
+    lines: &[Line],
+    (uplink, rules): (bool, u8),
+    filters: &[Quad4],
+    cells: &Cells,
+    path: &FastPath,
+) -> Result<Direction, NotEligible> {
+    let mut direction = Direction::NONE;
+    direction.quad = match filters {
+        [] if rules == 0 => return Ok(direction),
+        [] => return Err(NotEligible::Filters),
+        [quad] => *quad,
+        _ => return Err(NotEligible::TooManyRules),
+    };
+    let line = lines.get(record::deed_at(0, uplink)).ok_or(NotEligible::NoRoom)?;
+    let deeds = QuadActions::ref_from_bytes(line.as_bytes()).map_err(|_| NotEligible::NoRoom)?;
+    const { assert!(WAYS == dataplane::filter::WAYS) };
+    for (to, result) in direction.rules.iter_mut().zip(&deeds.treatments).filter(|(_, result)| result.action != 0) {
+        let at = usize::from(result.action) * size_of::<Action>();
+        let bytes = lines.as_bytes().get(at..at + size_of::<Action>()).unwrap_or_default();
+        let action = Action::read_from_bytes(bytes).map_err(|_| NotEligible::NoRoom)?;
+        *to = rule(result, &action, uplink, cells, path)?;
+    }
+    Ok(direction)
+}
+
+fn rule(
+    result: &RuleResult,
+    action: &Action,
+    uplink: bool,
+    cells: &Cells,
+    path: &FastPath,
+) -> Result<Rule, NotEligible> {
+    const BEFORE: u16 = match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1;
+    const REMOVES: u16 = match_flags::REMOVES_IP | match_flags::REMOVES_UDP;
+    let refused = [
+        (result.flags & BEFORE != 0, NotEligible::BeforeQos),
+        (result.flags & REMOVES != 0, NotEligible::RemovesHeader),
+        (action.duplicates() > 0, NotEligible::Duplicates),
+        (action.what() != kind::FORWARD, NotEligible::NotForwarded),
+        (result.meters.iter().any(|at| *at >= GROUP), NotEligible::TooManyQers),
+        (result.tallies.iter().any(|at| *at >= GROUP), NotEligible::TooManyUrrs),
+        (uplink && (action.tunnel != NONE || action.encap.kind != encap::NONE), NotEligible::TunnelUp),
+        (uplink && !path.has_routes(action.instance), NotEligible::InstanceRoutes),
+        (!uplink && action.tunnel == NONE, NotEligible::NoTunnelDown),
+        (!uplink && (action.encap.is_other() || action.encap.has_policy()), NotEligible::Tunnel),
+        (!uplink && !path.has_tunnel(action.tunnel), NotEligible::Tunnel),
+    ];
+    if let Some((_, why)) = refused.into_iter().find(|(is, _)| *is) {
+        return Err(why);
+    }
+    let flags = [
+        (match_flags::CLOSED, flag::CLOSED),
+        (match_flags::FROM_UE, flag::FROM_UE),
+        (match_flags::SESSION0, flag::SESSION0),
+        (match_flags::SESSION1, flag::SESSION1),
+    ];
+    let place = |list: &[u8; CELLS], at: u8| {
+        let found = list.iter().position(|its| *its == at && at != 0);
+        found.map_or(0, |n| n as u8 + 1)
+    };
+    Ok(Rule {
+        tunnel: action.tunnel,
+        teid: action.id,
+        encap: action.encap.kind,
+        qfi: action.encap.qfi,
+        dscp: action.dscp,
+        instance: action.instance,
+        flags: flags.into_iter().filter(|(is, _)| result.flags & is != 0).map(|(_, flag)| flag).sum(),
+        meters: result.meters.map(|at| place(&cells.meters, at)),
+        tallies: result.tallies.map(|at| place(&cells.tallies, at)),
+        spare: [0; 15],
+    })
+}
+
+/// Fractions of a nanosecond in the time of a bucket, and of that in the time of a byte.
+const FRACTION: u32 = 8;
+const BYTE_FRACTION: u32 = 24;
+
+/// A token bucket as a time (GCRA): that at which it is full. None: a rate of so few bits that a packet's time is too long.
+fn meter_to_kernel(meter: &Meter, offset: Offset) -> Option<kernel::Meter> {
+    let Meter { config, state } = *meter;
+    let rate = u128::from(config.rate.0);
+    let nano_bits = |bits: u128| (bits << FRACTION).checked_div(rate).and_then(|time| u64::try_from(time).ok());
+    let per_byte = (8_000_000_000u128 << BYTE_FRACTION).checked_add(rate / 2)?.checked_div(rate)?;
+    let per_byte = u64::try_from(per_byte).ok().filter(|time| *time < 1 << 48)?;
+    if config.rate == bucket::Rate::UNLIMITED {
+        return Some(kernel::Meter { full_at: 0, per_byte: 0, depth: 0, spare: 0 });
+    }
+    let depth = nano_bits(u128::try_from(config.depth).ok()?)?;
+    let missing = nano_bits(u128::try_from(config.depth.saturating_sub(state.credit)).unwrap_or(0))?;
+    let last = state.last_ns.saturating_add_signed(offset) << FRACTION;
+    Some(kernel::Meter { full_at: last.saturating_add(missing), per_byte, depth, spare: 0 })
+}
+
+/// The bucket again, with what it holds at the worker's time `now`.
+pub fn meter_from_kernel(meter: &mut Meter, from: &kernel::Meter, now: u64, offset: Offset) {
+    let at = now.saturating_add_signed(offset) << FRACTION;
+    let missing = (u128::from(from.full_at.saturating_sub(at)) * u128::from(meter.config.rate.0)) >> FRACTION;
+    let missing = if meter.config.rate == bucket::Rate::UNLIMITED { 0 } else { missing };
+    let credit = meter.config.depth.saturating_sub(i64::try_from(missing).unwrap_or(i64::MAX));
+    meter.state = bucket::State { credit, last_ns: now };
+}
+
+/// A time stamp on the other clock; none stays none.
+fn stamp(stamp: u32, offset: Offset) -> u32 {
+    if stamp == 0 { 0 } else { stamp.wrapping_add((offset >> 20) as u32).max(1) } // modulo 2^32
+}
+
+fn tally_to_kernel(tally: &Tally, offset: Offset) -> kernel::Tally {
+    let Tally { bytes, trip, packets, first, last } = *tally;
+    kernel::Tally { bytes, trip, packets, first: stamp(first, offset), last: stamp(last, offset) }
+}
+
+/// Adds what the program has counted to a count that began at nothing when it took over.
+pub fn tally_from_kernel(tally: &mut Tally, from: &kernel::Tally, offset: Offset) {
+    let [first, last] = [from.first, from.last].map(|time| stamp(time, -offset));
+    tally.bytes += from.bytes;
+    tally.packets += from.packets;
+    tally.first = if first != 0 { first } else { tally.first };
+    tally.last = if tally.last != 0 { tally.last } else { last };
+    tally.trip = from.trip;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::bucket as of_rate;
+
+    #[test]
+    fn buckets_come_back_as_they_went() {
+        for rate in [1_000, 64_000, 1_000_000, 37_123_457, 1_000_000_000, 100_000_000_000] {
+            let config = of_rate(Some(rate));
+            for (credit, offset) in [(config.depth, 5_000_000_000), (config.depth / 3, 77), (0, -3_000)] {
+                let meter = Meter { config, state: bucket::State { credit, last_ns: 9_000_000_000 } };
+                let there = meter_to_kernel(&meter, offset).expect("a rate there is");
+                let mut back = meter;
+                meter_from_kernel(&mut back, &there, 9_000_000_000, offset);
+                let lost = credit - back.state.credit;
+                // Less than what comes in 2^-8 ns.
+                assert!(lost.unsigned_abs() <= rate / 128 + 1, "{rate} {credit}: {lost}");
+            }
+        }
+        assert_eq!(meter_to_kernel(&Meter { config: of_rate(Some(400)), state: Default::default() }, 0), None);
+        assert_eq!(meter_to_kernel(&Meter { config: of_rate(Some(0)), state: Default::default() }, 0), None);
+    }
+
+    #[test]
+    fn counts_are_added_and_times_kept() {
+        let offset = 40_000_000_000;
+        let before = Tally { bytes: 700, trip: 9000, packets: 7, first: 30, last: 50 };
+        let mut there = tally_to_kernel(&before, offset);
+        there.bytes += 100;
+        there.packets += 1;
+        let mut here = Tally { bytes: 60, trip: 0, packets: 1, first: 90, last: 91 };
+        tally_from_kernel(&mut here, &there, offset);
+        assert_eq!((here.bytes, here.packets, here.trip), (860, 9, 9000));
+        assert!((29..=31).contains(&here.first) && here.last == 91, "{here:?}");
+    }
+}

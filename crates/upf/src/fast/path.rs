@@ -1,0 +1,329 @@
+//! The program and its maps, as memory that workers, control and the kernel share.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard};
+
+use port::bpf::{BpfError, Object, Program, SharedWords, possible_cpus};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::record::{self, BUCKET, CELLS, CONFIG, CPU, LIST, MOVED, MOVED_AT, Meter, Session, State, Tally};
+
+/// The program, as `scripts/bpf` built it.
+const OBJECT: &[u8] = include_bytes!("../../bpf/fastpath.bpf.o");
+/// The most CPUs, tunnels and workers there is room for.
+const CPUS: u32 = 1024;
+const TUNNELS: u32 = 16_384;
+const WORKERS: u32 = 256;
+
+/// Why there is no in-kernel path.
+#[derive(Debug, thiserror::Error)]
+pub enum FastPathError {
+    /// What the kernel said.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There would be more of something than there is room for.
+    #[error("the in-kernel path has room for {most} {what}, not for {count}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        count: u64,
+        /// How many there may be.
+        most: u64,
+    },
+}
+
+/// The in-kernel path of a gateway: one for all its workers and ports.
+#[derive(Debug)]
+pub struct FastPath {
+    object: Object,
+    workers: u16,
+    config: SharedWords,
+    cpus: SharedWords,
+    pub(super) ports: SharedWords,
+    pub(super) instances: SharedWords,
+    pub(super) neighbours: SharedWords,
+    pub(super) tunnels: SharedWords,
+    sessions: SharedWords,
+    index: SharedWords,
+    moved: SharedWords,
+    /// Held by whoever changes the index.
+    writer: Mutex<()>,
+}
+
+/// What the program has counted, on all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// User packets forwarded uplink, and their octets.
+    pub up: (u64, u64),
+    /// The same downlink.
+    pub down: (u64, u64),
+    /// Packets dropped, by reason.
+    pub gate_closed: u64,
+    /// As `gate_closed`.
+    pub flow_rate: u64,
+    /// As `gate_closed`.
+    pub session_rate: u64,
+    /// As `gate_closed`.
+    pub spoofed_source: u64,
+    /// As `gate_closed`.
+    pub no_headroom: u64,
+    /// As `gate_closed`: the interface to send by is gone.
+    pub no_egress: u64,
+    /// Octets of user packets dropped.
+    pub dropped_bytes: u64,
+    /// Times a session was handed back to user space.
+    pub handed_back: u64,
+    /// Packets left to the user-space path.
+    pub other: u64,
+}
+
+impl Counts {
+    /// Packets dropped, by the name of the reason.
+    pub fn drops(&self) -> [(&'static str, u64); 6] {
+        [
+            ("gate_closed", self.gate_closed),
+            ("flow_rate", self.flow_rate),
+            ("session_rate", self.session_rate),
+            ("spoofed_source", self.spoofed_source),
+            ("no_headroom", self.no_headroom),
+            ("no_egress", self.no_egress),
+        ]
+    }
+}
+
+impl FastPath {
+    /// Has the kernel verify and take the program, with room for `sessions` sessions of that many workers.
+    ///
+    /// # Errors
+    /// [`FastPathError`].
+    pub fn load(sessions: u32, workers: u16) -> Result<Self, FastPathError> {
+        let most = u64::from(WORKERS);
+        if u64::from(workers) > most {
+            return Err(FastPathError::TooMany { what: "workers", count: workers.into(), most });
+        }
+        let sessions = sessions.max(1);
+        // Whoever waits for all CPUs looks at no more than there are.
+        let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
+        // Two keys each; three of four places are in use at most.
+        let buckets = (sessions * 2 / 3).next_power_of_two().max(4);
+        let sizes = [
+            ("sessions", sessions),
+            ("session_index", buckets),
+            ("cpus", cpus),
+            ("tunnels", TUNNELS),
+            ("moved", workers.max(1).into()),
+        ];
+        let mut object = Object::load(OBJECT, "weir_fastpath", &sizes)?;
+        let path = Self {
+            workers: workers.max(1),
+            config: object.take_shared("config")?,
+            cpus: object.take_shared("cpus")?,
+            ports: object.take_shared("ports")?,
+            instances: object.take_shared("instances")?,
+            neighbours: object.take_shared("neighbours")?,
+            tunnels: object.take_shared("tunnels")?,
+            sessions: object.take_shared("sessions")?,
+            index: object.take_shared("session_index")?,
+            moved: object.take_shared("moved")?,
+            writer: Mutex::new(()),
+            object,
+        };
+        debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
+        debug_assert_eq!((path.index.get(0).len(), path.moved.get(0).len()), (BUCKET / 8, LIST / 8));
+        path.set_config(true, buckets.trailing_zeros());
+        Ok(path)
+    }
+
+    /// The program, to be attached.
+    pub fn program(&self) -> &Program {
+        self.object.program()
+    }
+
+    /// Packets the program sends by port `port` leave by interface `ifindex` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`BpfError`].
+    pub fn set_egress(&self, port: u8, ifindex: u32) -> Result<(), BpfError> {
+        self.object.map("egress")?.set_interface(port.into(), ifindex)
+    }
+
+    /// Packets that came in by interface `ifindex` and are not taken go on to this XDP program.
+    ///
+    /// # Errors
+    /// [`BpfError`]: also for an interface whose number is too high.
+    pub fn set_user_space(&self, ifindex: u32, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.object.map("user_space")?.set_fd(ifindex, program)
+    }
+
+    fn set_config(&self, paused: bool, key_bits: u32) {
+        debug_assert_eq!(self.config.get(0).len(), CONFIG / 8);
+        let word = u64::from(paused) | u64::from(key_bits) << 32;
+        self.config.get(0)[0].store(word, Ordering::SeqCst);
+    }
+
+    /// From now on the program takes packets, or leaves them all to the user-space path.
+    pub fn set_running(&self, running: bool) {
+        self.set_config(!running, self.index.len().trailing_zeros());
+    }
+
+    /// Whether it takes packets.
+    pub fn is_running(&self) -> bool {
+        self.config.get(0)[0].load(Ordering::Relaxed) & 1 == 0
+    }
+
+    /// Workers whose sessions it has.
+    pub fn workers(&self) -> u16 {
+        self.workers
+    }
+
+    /// Whether a session's packets are the program's.
+    pub fn is_taken(&self, number: u32) -> bool {
+        let state = self.sessions.get(number as usize).first().map(|word| word.load(Ordering::Relaxed) as u32);
+        state == Some(State::Kernel as u32)
+    }
+
+    /// The number of a session among the program's; none: there is no room for it.
+    pub fn number(&self, worker: u16, handle: u32) -> Option<u32> {
+        let number = u64::from(handle) * u64::from(self.workers) + u64::from(worker);
+        (number < self.sessions.len() as u64).then_some(number as u32)
+    }
+
+    /// Returns when every run of the program that was under way when this was called has ended: what it read before is not
+    /// acted upon any more. Takes a microsecond, unless a CPU is taken from the machine in the middle of a packet.
+    pub fn quiesce(&self) {
+        fence(Ordering::SeqCst);
+        for cpu in 0..self.cpus.len() {
+            let [started, ended, ..] = self.cpus.get(cpu) else { continue };
+            let until = started.load(Ordering::SeqCst);
+            let mut spins = 0u32;
+            while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
+                spins += 1;
+                if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        }
+    }
+
+    /// Puts a session in its place; its packets are the program's when this returns.
+    pub fn enter(&self, number: u32, session: &Session) {
+        let words = self.sessions.get(number as usize);
+        let Some(first) = words.first() else { return };
+        let bytes = session.as_bytes();
+        // The state shares its word with the subscriber's address.
+        let head = u64::from(session.ue4) << 32;
+        first.store(head | State::User as u64, Ordering::Relaxed);
+        self.sessions.write(number as usize, 0, &[&head.to_ne_bytes(), &bytes[8..]].concat());
+        if cfg!(not(target_arch = "x86_64")) {
+            // Programs that run on have not read what was there before, when they see the state.
+            self.quiesce();
+        }
+        first.store(head | State::Kernel as u64, Ordering::Release);
+    }
+
+    /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.
+    pub fn leave(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
+        if let Some(first) = self.sessions.get(number as usize).first() {
+            first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
+            self.quiesce();
+        }
+        self.state(number)
+    }
+
+    /// A session's buckets and counts as they are.
+    pub fn state(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
+        const AT: usize = std::mem::offset_of!(Session, meters);
+        let mut bytes = [0; size_of::<[Meter; CELLS]>() + size_of::<[Tally; CELLS]>()];
+        self.sessions.read(number as usize, AT, &mut bytes);
+        let (meters, tallies) = bytes.split_at(size_of::<[Meter; CELLS]>());
+        let read = |bytes| FromBytes::read_from_bytes(bytes).unwrap_or([Meter::CLOSED; CELLS]);
+        (read(meters), FromBytes::read_from_bytes(tallies).unwrap_or([Tally::NONE; CELLS]))
+    }
+
+    /// Sessions of a worker that the program has handed back since `seen`, which is brought up to date; none: more than
+    /// the list holds.
+    pub fn moved(&self, worker: u16, seen: &mut u64) -> Option<Vec<u32>> {
+        let words = self.moved.get(worker.into());
+        let head = words.first()?.load(Ordering::Acquire);
+        if head == *seen {
+            return Some(Vec::new());
+        }
+        let new = head.wrapping_sub(*seen);
+        let from = std::mem::replace(seen, head);
+        if new > MOVED as u64 {
+            return None;
+        }
+        let mut list = Vec::with_capacity(new as usize);
+        for n in 0..new {
+            let at = ((from + n) % MOVED as u64) as usize;
+            let half = words.get(MOVED_AT + at / 2)?.load(Ordering::Relaxed) >> (at % 2 * 32);
+            // The number is written behind the head, and one that is not there yet is 0 at first.
+            list.extend((half as u32).checked_sub(1));
+        }
+        Some(list)
+    }
+
+    /// Whether there is anything new in [`moved`](Self::moved).
+    #[inline]
+    pub fn has_moved(&self, worker: u16, seen: u64) -> bool {
+        self.moved.get(worker.into()).first().is_some_and(|head| head.load(Ordering::Relaxed) != seen)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The two buckets a key may be in.
+    fn buckets(&self, key: u64) -> [usize; 2] {
+        let bits = self.index.len().trailing_zeros();
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        [(hash >> 1 >> (63 - bits)) as usize, (hash as u32 >> 1 >> (31 - bits)) as usize]
+    }
+
+    /// Has a key lead to a session; false: there is no room, and it leads nowhere.
+    pub fn link(&self, key: u64, number: u32, end: u32) -> bool {
+        let _writer = self.lock();
+        let places = || self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2));
+        let is = |wanted: u64| move |place: &&[AtomicU64]| place[0].load(Ordering::Relaxed) == wanted;
+        let Some(place) = places().find(is(key)).or_else(|| places().find(is(0))) else { return false };
+        place[1].store(u64::from(number) | u64::from(end) << 32, Ordering::Relaxed);
+        place[0].store(key, Ordering::Release);
+        true
+    }
+
+    /// Has a key lead nowhere, if it leads to that session.
+    pub fn unlink(&self, key: u64, number: u32) {
+        let _writer = self.lock();
+        for place in self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2)) {
+            let leads_to = place[1].load(Ordering::Relaxed) as u32;
+            if place[0].load(Ordering::Relaxed) == key && leads_to == number {
+                place[0].store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        let mut sums = [0u64; record::COUNTS];
+        for cpu in 0..self.cpus.len() {
+            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(2)) {
+                *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+            }
+        }
+        let [up, up_bytes, down, down_bytes, gate, flow, session, spoofed, headroom, back, other, dropped, egress, _] =
+            sums;
+        Counts {
+            up: (up, up_bytes),
+            down: (down, down_bytes),
+            gate_closed: gate,
+            flow_rate: flow,
+            session_rate: session,
+            spoofed_source: spoofed,
+            no_headroom: headroom,
+            no_egress: egress,
+            dropped_bytes: dropped,
+            handed_back: back,
+            other,
+        }
+    }
+}

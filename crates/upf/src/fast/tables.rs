@@ -1,0 +1,256 @@
+//! Ports, routes, neighbours and tunnels, as the program has them. An entry changes while it is not valid and no CPU runs
+//! the program.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dataplane::forward::{Forwarding, Hop, Plan, Via, prefix4};
+use port::bpf::SharedWords;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::FastPath;
+use super::record::{
+    ACCESS, ADDRESSES, CORE, GATEWAY, Instance, Link, NEIGHBOURS, Neighbour, Next, ON_LINK, Port, ROUTES, Route,
+    TO_USER, Tunnel,
+};
+use crate::config::Role;
+
+impl FastPath {
+    /// Whether a tunnel is one the program can put packets in: GTP-U over IPv4.
+    pub(super) fn has_tunnel(&self, id: u32) -> bool {
+        const HEADER: usize = std::mem::offset_of!(Tunnel, header);
+        let word = self.tunnels.get(id as usize).get(HEADER / 8).map_or(0, |word| word.load(Ordering::Relaxed));
+        word.to_ne_bytes()[HEADER % 8] == 0x45
+    }
+
+    /// Whether a network instance's routes are there.
+    pub(super) fn has_routes(&self, instance: u8) -> bool {
+        let word = self.instances.get(instance.into()).first();
+        word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 != 0)
+    }
+}
+
+/// A port as the program is to see it.
+#[derive(Clone, Copy, Debug)]
+pub struct FastPort {
+    /// Its interface's number.
+    pub ifindex: u32,
+    /// Its side.
+    pub role: Role,
+}
+
+/// Keeps the program's tables as the forwarding tables are.
+pub struct Publisher {
+    path: Arc<FastPath>,
+    /// By number; none: not one of those whose packets the program sees.
+    ports: Vec<Option<FastPort>>,
+    /// What stands where.
+    tunnels: Entries,
+    instances: Entries,
+    neighbours: Entries,
+    by_interface: Entries,
+}
+
+/// Entries of a map, as they were written last.
+#[derive(Default)]
+struct Entries(HashMap<usize, Vec<u8>>);
+
+impl Entries {
+    /// Whether an entry is to be written.
+    fn is_new(&self, at: usize, bytes: &[u8]) -> bool {
+        self.0.get(&at).is_none_or(|old| old != bytes)
+    }
+}
+
+impl Publisher {
+    /// Of these ports, by their numbers.
+    pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
+        let empty = Entries::default;
+        Self { path, ports, tunnels: empty(), instances: empty(), neighbours: empty(), by_interface: empty() }
+    }
+
+    /// The ports are these from now on, as of the next [`publish`](Self::publish): an interface was made again.
+    pub fn set_ports(&mut self, ports: Vec<Option<FastPort>>) {
+        self.ports = ports;
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Arc<FastPath> {
+        &self.path
+    }
+
+    /// The tables are these from now on.
+    pub fn publish(&mut self, plan: &Plan, tables: &Forwarding) {
+        let path = self.path.clone();
+        let tunnels = tables.tunnels.iter().enumerate().map(|(id, tunnel)| (id, self.tunnel(tunnel, tables)));
+        let tunnels: Vec<_> = tunnels.map(|(at, entry)| (at, entry.as_bytes().to_vec())).collect();
+        let instances: Vec<_> = (0..path.instances.len()).map(|n| self.instance(n as u16, plan, tables)).collect();
+        let instances = instances.iter().map(|entry| entry.as_bytes().to_vec()).enumerate().collect();
+        let neighbours = self.neighbours(plan, tables);
+        let ports = self.interfaces(tables);
+        let changes = [
+            (&path.tunnels, &mut self.tunnels, tunnels),
+            (&path.instances, &mut self.instances, instances),
+            (&path.neighbours, &mut self.neighbours, neighbours),
+            (&path.ports, &mut self.by_interface, ports),
+        ];
+        let mut changed: Vec<(&SharedWords, usize, Vec<u8>)> = Vec::new();
+        for (map, known, entries) in changes {
+            for (at, bytes) in entries.into_iter().filter(|(at, _)| *at < map.len()) {
+                if known.is_new(at, &bytes) {
+                    known.0.insert(at, bytes.clone());
+                    changed.push((map, at, bytes));
+                }
+            }
+        }
+        write(&path, &changed);
+    }
+
+    /// The next station, if the program can send there.
+    fn next(&self, hop: Option<&Hop>) -> Next {
+        let hop =
+            hop.filter(|hop| hop.is_resolved() && self.ports.get(usize::from(hop.port)).is_some_and(Option::is_some));
+        let Some((hop, link)) = hop.and_then(|hop| Some((hop, hop.encap.untagged()?))) else { return Next::NONE };
+        let mut next = Next { valid: 1, mtu: hop.mtu, port: hop.port, len: link.len() as u8, link: [0; 24] };
+        next.link[..link.len()].copy_from_slice(link);
+        next
+    }
+
+    fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {
+        let mut entry = Tunnel::new_zeroed();
+        if tunnel.version == 4 {
+            entry.next = self.next(tables.hop(tunnel.hop));
+            entry.header.copy_from_slice(&tunnel.header[..20]);
+            entry.sum = tunnel.sum;
+        }
+        entry
+    }
+
+    /// A network instance's routes; invalid where there are too many.
+    fn instance(&self, instance: u16, plan: &Plan, tables: &Forwarding) -> Instance {
+        let mut routes: Vec<(u8, Route)> = Vec::new();
+        let route = |to: u32, len: u8, kind: u32, port: u32, next: Next| {
+            let mask = prefix4(u32::MAX, len);
+            (len, Route { prefix: to & mask, mask, kind, port, next })
+        };
+        let mut known = false;
+        for (number, port) in tables.ports.iter().enumerate().filter(|(_, port)| port.instance == instance) {
+            known = true;
+            let (number, kind) = (number as u32, if port.peer.is_some() { TO_USER } else { ON_LINK });
+            routes.extend(port.v4.iter().map(|(to, len)| route(*to, *len, kind, number, Next::NONE)));
+        }
+        for configured in plan.routes.iter().filter(|route| route.instance == instance) {
+            let IpAddr::V4(to) = configured.to else { continue };
+            let Via::Gateway(IpAddr::V4(via)) = configured.via else {
+                routes.push(route(to.into(), configured.len, TO_USER, 0, Next::NONE));
+                continue;
+            };
+            let next = self.next(hop_to(plan, tables, instance, via.into()));
+            routes.push(route(to.into(), configured.len, GATEWAY, 0, next));
+        }
+        // Never forwarded, whatever the default route says.
+        let nowhere = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xf000_0000, 4)];
+        routes.extend(nowhere.map(|(to, len)| route(to, len, TO_USER, 0, Next::NONE)));
+        // Stable: of two with the same prefix, the one entered last counts in the forwarding tables.
+        routes.reverse();
+        routes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+        let mut entry = Instance::new_zeroed();
+        if known && routes.len() <= ROUTES {
+            (entry.valid, entry.count) = (1, routes.len() as u32);
+            entry.routes.iter_mut().zip(routes).for_each(|(to, (_, route))| *to = route);
+        }
+        entry
+    }
+
+    /// Neighbours, in their buckets; those that nobody is in any more are cleared.
+    fn neighbours(&self, plan: &Plan, tables: &Forwarding) -> Vec<(usize, Vec<u8>)> {
+        let mut links: HashMap<usize, Link> = HashMap::new();
+        for (port, address, _) in plan.neighbours() {
+            let IpAddr::V4(address) = address else { continue };
+            let address = u32::from(*address);
+            let next = self.next(hop_on(tables, *port, address));
+            let hash = (address ^ u32::from(*port) << 24).wrapping_mul(0x9e37_79b1) >> 20;
+            let link = links.entry(hash as usize & (NEIGHBOURS - 1)).or_insert_with(Link::new_zeroed);
+            let free = link.neighbours.iter_mut().find(|neighbour| neighbour.next.valid == 0);
+            // Without a place its packets are the user-space path's.
+            if let Some(place) = free.filter(|_| next.valid != 0) {
+                *place = Neighbour { address, port: (*port).into(), spare: [0; 3], next };
+            }
+        }
+        for at in self.neighbours.0.keys() {
+            links.entry(*at).or_insert_with(Link::new_zeroed);
+        }
+        links.into_iter().map(|(at, link)| (at, link.as_bytes().to_vec())).collect()
+    }
+
+    fn interfaces(&self, tables: &Forwarding) -> Vec<(usize, Vec<u8>)> {
+        let both = self.ports.iter().zip(&tables.ports);
+        let entry = |(port, view): (&Option<FastPort>, &dataplane::forward::PortView)| {
+            let port = (*port)?;
+            let mut entry = Port::new_zeroed();
+            // What the program does not look at keeps a port to itself.
+            let usual = view.tags.is_empty() && !view.verify_udp && view.peer.is_none() && view.v4.len() <= ADDRESSES;
+            if usual {
+                entry.role = if port.role == Role::Access { ACCESS } else { CORE };
+                entry.instance = view.instance;
+                entry.any_mac = u8::from(view.mac == [0; 6]);
+                entry.mac = view.mac;
+                entry.addresses = view.v4.len() as u8; // 8 at most
+                entry.v4.iter_mut().zip(&view.v4).for_each(|(to, (address, _))| *to = *address);
+            }
+            Some((port.ifindex as usize, entry.as_bytes().to_vec()))
+        };
+        let mut entries: HashMap<usize, Vec<u8>> = both.filter_map(entry).collect();
+        for at in self.by_interface.0.keys() {
+            entries.entry(*at).or_insert_with(|| Port::new_zeroed().as_bytes().to_vec());
+        }
+        entries.into_iter().collect()
+    }
+}
+
+/// What makes an entry valid is the lower half of its first word; in a bucket of neighbours, that of each one's next station.
+fn valid_words(path: &FastPath, map: &SharedWords) -> &'static [usize] {
+    const NEXT: usize = std::mem::offset_of!(Neighbour, next) / 8;
+    const EACH: usize = size_of::<Neighbour>() / 8;
+    if std::ptr::eq(map, &path.neighbours) { &[NEXT, EACH + NEXT, 2 * EACH + NEXT, 3 * EACH + NEXT] } else { &[0] }
+}
+
+fn write(path: &FastPath, changed: &[(&SharedWords, usize, Vec<u8>)]) {
+    if changed.is_empty() {
+        return;
+    }
+    for (map, at, _) in changed {
+        for word in valid_words(path, map).iter().filter_map(|valid| map.get(*at).get(*valid)) {
+            word.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
+        }
+    }
+    path.quiesce();
+    for (map, at, bytes) in changed {
+        let mut bytes = bytes.clone();
+        valid_words(path, map).iter().for_each(|valid| bytes[valid * 8..valid * 8 + 4].fill(0));
+        map.write(*at, 0, &bytes);
+    }
+    path.quiesce();
+    for (map, at, bytes) in changed {
+        for valid in valid_words(path, map) {
+            if let (Some(word), Some(bytes)) = (map.get(*at).get(*valid), bytes.get(valid * 8..valid * 8 + 8)) {
+                word.store(u64::from_ne_bytes(bytes.try_into().unwrap_or_default()), Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// The hop of a neighbour on a port's link.
+fn hop_on(tables: &Forwarding, port: u8, address: u32) -> Option<&Hop> {
+    let instance = tables.port(port).instance;
+    let hop = tables.hop(tables.hop4(instance, address).ok()?)?;
+    (hop.port == port).then_some(hop)
+}
+
+/// The hop of a gateway.
+fn hop_to<'a>(plan: &Plan, tables: &'a Forwarding, instance: u16, via: u32) -> Option<&'a Hop> {
+    let port = plan.on_link(instance, IpAddr::V4(via.into()))?;
+    hop_on(tables, port, via)
+}
