@@ -187,7 +187,8 @@ fn public_address_leads_to_its_worker() {
         cases::to_sub(&cases::down(cases::SUB, 63)).build(),
         line(cases::ACC_MAC, cases::SUB_MAC, &cases::down(shared, 63)).build(),
     ];
-    (got.sort(), wanted.sort());
+    got.sort();
+    wanted.sort();
     assert_eq!(got, wanted);
     // From the subscriber of one worker to the private address of the other's.
     let across = |ttl| cases::ip4(cases::SUB, shared).ttl(ttl).udp(7, 9).payload(b"neighbour");

@@ -17,7 +17,7 @@ pub enum SteerKey {
 pub type Owner = u16;
 
 /// Ranges of identifiers and the worker that owns each. Built by control, read by all; compiled into a BPF program for
-/// PACKET_FANOUT by [`Steer::v4_ranges`], and used as it stands as the classifier in user space.
+/// PACKET_FANOUT by its ranges of IPv4 addresses, and used as it stands as the classifier in user space.
 #[derive(Clone, Debug, Default)]
 pub struct Steer {
     ids: Vec<(u32, u32, Owner)>,

@@ -126,22 +126,6 @@ fn commands(socket: &std::path::Path) -> [String; 3] {
         .map(|command| format!("  sudo weir {command} --socket {}", socket.display()))
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::FromArgMatches;
-
-    use super::*;
-
-    #[test]
-    fn commands_to_try_are_commands() {
-        for command in commands(std::path::Path::new("/tmp/weir.sock")) {
-            let words: Vec<&str> = command.split_whitespace().skip(1).collect();
-            let matches = crate::cli::Cli::of_all().try_get_matches_from(&words).expect(&command);
-            assert!(crate::cli::Cli::from_arg_matches(&matches).is_ok(), "{command}");
-        }
-    }
-}
-
 /// Starts the user plane with the best ports that open.
 fn user_plane(
     network: &Network,
@@ -371,4 +355,20 @@ fn ended(mut process: Process) -> anyhow::Result<Value> {
     process.output().context("no output")?.read_to_string(&mut said)?;
     process.end(PATIENCE)?;
     serde_json::from_str(&said).context("a summary that is none")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+
+    #[test]
+    fn commands_to_try_are_commands() {
+        for command in commands(std::path::Path::new("/tmp/weir.sock")) {
+            let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+            let matches = crate::cli::Cli::of_all().try_get_matches_from(&words).expect(&command);
+            assert!(crate::cli::Cli::from_arg_matches(&matches).is_ok(), "{command}");
+        }
+    }
 }
