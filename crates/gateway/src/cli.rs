@@ -133,8 +133,8 @@ Examples:
   weir show run --over 5              the next five seconds
   weir show drops --watch 1           every second, until Ctrl-C
   weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
-  weir show sessions --imsi 001010000000001    who it is; also --msisdn, --teid, --seid, --dnn
-  weir show modems --top rate --over 5         the modems with the highest rates; subscribers alike
+  weir show sessions --imsi 001010000000001    who it is; also --msisdn, --seid, --dnn
+  weir show subscribers --top rate --over 5    those with the highest rates; sessions alike
   weir show subscribers --filter group=pon --limit 200
   weir show log --level warn          the last events that need attention
   weir show log --follow              and new ones, until Ctrl-C
@@ -175,7 +175,7 @@ pub struct ShowArgs {
 Examples:
   weir trace --ue 10.60.0.1
   weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
-  weir trace --imsi 001010000000001               or --teid, --modem, --subscriber, …
+  weir trace --imsi 001010000000001               or --seid, --subscriber, …
   weir trace --ue 10.60.0.1 --pcap walk.pcapng    as received and as sent, for Wireshark
 
 Ends after --packets, after --seconds, or on Ctrl-C. One trace at a time.")]

@@ -29,7 +29,7 @@
 //! | [`control`] | parts of every gateway's control |
 //! | [`load`] | parsing of configurations |
 //! | [`Registry`] | the gateways of a binary, and their common commands |
-//! | [`connected`] | sessions, modems or subscribers: pages, filters, the entries with the most traffic |
+//! | [`connected`] | sessions, devices or subscribers: pages, filters, the entries with the most traffic |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
 //! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
 //! | [`api`] | the read-only HTTP API and its OpenAPI description |

@@ -8,8 +8,9 @@ use super::traffic::{GNBS, N3, N6, ROUTER, all_sessions, profile};
 use crate::error::BenchError;
 use crate::lab::exec;
 
-/// `weir run`'s.
-pub fn weir(options: &RealOptions, uris: &[String; 2], cpu: usize, socket: &Path) -> String {
+/// `weir run`'s; `fast`: with the in-kernel path.
+pub fn weir(options: &RealOptions, uris: &[String; 2], fast: bool, cpu: usize, socket: &Path) -> String {
+    let fast = if fast { ", fast_path = \"auto\"" } else { "" };
     let traffic = profile(options, Flow::Mixed);
     let (gnb, router) = (traffic.access.own, traffic.core.own);
     let idle = options.idle.as_ref().map_or(String::new(), |idle| format!(", idle = {idle:?}"));
@@ -18,8 +19,8 @@ pub fn weir(options: &RealOptions, uris: &[String; 2], cpu: usize, socket: &Path
     format!(
         "gateway = \"upf\"\ncontrol_socket = {socket:?}\nworkers = {{ count = 1, cpus = [{cpu}]{idle} }}\n\
          gtpu = {{ echo_seconds = 0 }}\nport = [\n  \
-         {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"{N3}/16\"], mtu = 1600 }},\n  \
-         {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"{N6}/16\"], mtu = 1600 }},\n]\n\
+         {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"{N3}/16\"], mtu = 1600{fast} }},\n  \
+         {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"{N6}/16\"], mtu = 1600{fast} }},\n]\n\
          route = [{{ to = \"0.0.0.0/0\", next_hop = \"{ROUTER}\" }}]\n\
          n4 = {{ address = \"{UPF}\", allow = [\"127.0.0.0/8\"], sessions = {}, choose_f_teid = false, \
          heartbeat_seconds = 0, session_retention_seconds = 600 }}\n\
@@ -75,11 +76,13 @@ mod tests {
         use serde::Deserialize as _;
         let options = RealOptions { sessions: 100, ..RealOptions::new("weir".into()) };
         let uris = ["xdp:a?offloads=keep".to_owned(), "xdp:b?offloads=keep".to_owned()];
-        let text = weir(&options, &uris, 1, Path::new("/tmp/w.sock"));
-        let table: toml::Table = text.parse().expect("TOML");
-        let config = upf::config::Config::deserialize(table).expect("a configuration");
-        assert_eq!(config.neighbour.len(), GNBS as usize + 1);
-        config.check().expect("nothing wrong with it");
+        for fast in [false, true] {
+            let text = weir(&options, &uris, fast, 1, Path::new("/tmp/w.sock"));
+            let table: toml::Table = text.parse().expect("TOML");
+            let config = upf::config::Config::deserialize(table).expect("a configuration");
+            assert_eq!(config.neighbour.len(), GNBS as usize + 1);
+            config.check().expect("nothing wrong with it");
+        }
         assert!(eupf(&options, &uris).contains("interface_name: [xdp:a"));
     }
 }

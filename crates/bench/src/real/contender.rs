@@ -35,13 +35,15 @@ pub enum Kind {
     Bare,
     /// eUPF, an eBPF user plane.
     Peer,
+    /// The gateway with `fast_path = "auto"`: known sessions are forwarded in the kernel.
+    Auto,
 }
 
 impl Kind {
     /// The word for it in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Weir => "weir",
+            Self::Weir | Self::Auto => "weir",
             Self::Bare => "bare",
             Self::Peer => "eupf",
         }
@@ -52,9 +54,18 @@ impl Kind {
         if matches!(self, Self::Peer) { "xdp-native" } else { port.word() }
     }
 
+    /// Whether it is the gateway.
+    pub const fn is_gateway(self) -> bool {
+        matches!(self, Self::Weir | Self::Auto)
+    }
+
     /// Where its packets are processed.
     pub const fn path(self) -> &'static str {
-        if matches!(self, Self::Peer) { "kernel" } else { "user" }
+        match self {
+            Self::Peer => "kernel",
+            Self::Auto => "auto",
+            Self::Weir | Self::Bare => "user",
+        }
     }
 }
 
@@ -149,7 +160,8 @@ impl Contender {
     /// Its bursts so far, if it counts them.
     pub fn bursts(&mut self) -> Option<Bursts> {
         match self.kind {
-            Kind::Weir => Bursts::of_gateway(&self.socket),
+            // Of those packets that workers receive.
+            Kind::Weir | Kind::Auto => Bursts::of_gateway(&self.socket),
             Kind::Bare => self.child.ask("counters").and_then(|line| serde_json::from_str(&line).ok()),
             Kind::Peer => None,
         }
@@ -175,8 +187,9 @@ fn words(
     };
     let uris = interfaces.each_ref().map(|name| port.uri(name));
     Ok(match kind {
-        Kind::Weir => {
-            let file = write("weir.toml", configuration::weir(options, &uris, place.gateway, socket))?;
+        Kind::Weir | Kind::Auto => {
+            let text = configuration::weir(options, &uris, kind == Kind::Auto, place.gateway, socket);
+            let file = write("weir.toml", text)?;
             let binary = options.gateway.as_ref().unwrap_or(&options.weir);
             vec![binary.into(), "run".into(), file]
         }

@@ -90,12 +90,15 @@ fn run(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), BenchError> {
-    let kinds = [Some(Kind::Weir), options.bare.then_some(Kind::Bare), options.peer.as_ref().map(|_| Kind::Peer)];
+    let auto = (options.fast_path && port == RealPort::Xdp).then_some(Kind::Auto);
+    let (bare, peer) = (options.bare.then_some(Kind::Bare), options.peer.as_ref().map(|_| Kind::Peer));
+    let kinds = [Some(Kind::Weir), auto, bare, peer];
     let mut folders = Vec::new();
     let mut contenders = Vec::new();
     for kind in kinds.into_iter().flatten() {
-        tell(&format!("starting {} on {} ports, {} sessions", kind.name(), port.word(), options.sessions));
-        let folder = Folder::new(kind.name())?;
+        let (name, path) = (kind.name(), kind.path());
+        tell(&format!("starting {name} ({path}) on {} ports, {} sessions", port.word(), options.sessions));
+        let folder = Folder::new(&format!("{name}-{path}"))?;
         let contender = Contender::start(kind, port, options, &place, folder.path(), stop)?;
         contender.child.hold(true);
         contenders.push(contender);

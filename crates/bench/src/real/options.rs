@@ -195,6 +195,8 @@ pub struct RealOptions {
     pub idle: Option<String>,
     /// The bare forwarder is measured.
     pub bare: bool,
+    /// The gateway is measured with the in-kernel path as well, on AF_XDP ports.
+    pub fast_path: bool,
 }
 
 impl RealOptions {
@@ -213,6 +215,7 @@ impl RealOptions {
             sdf: false,
             idle: None,
             bare: true,
+            fast_path: false,
         }
     }
 

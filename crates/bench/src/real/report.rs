@@ -102,7 +102,7 @@ pub struct Beside {
 /// A contender in a cell.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Record {
-    /// `user` or `kernel`: where packets are processed.
+    /// `user`, `auto` (known sessions in the kernel, the rest by workers) or `kernel`: where packets are processed.
     pub path: &'static str,
     /// `weir`, `bare` or `eupf`.
     pub contender: &'static str,
@@ -228,7 +228,7 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
         settled: cell.settled,
         ci95_ratio: reference.as_ref().and_then(|beside| beside.ci95),
         reference,
-        peer: (own == Kind::Weir).then(|| beside(cell, row, Kind::Peer)).flatten(),
+        peer: own.is_gateway().then(|| beside(cell, row, Kind::Peer)).flatten(),
         samples: row.trials.iter().map(Trial::pps).collect(),
     }
 }

@@ -92,10 +92,11 @@ fn table(cells: &[Record]) -> String {
     let mut last = None;
     for cell in cells {
         // A cell's gateway comes first.
-        if cell.contender == "weir" && last.is_some() {
+        if (cell.contender, cell.path) == ("weir", "user") && last.is_some() {
             table.rule();
         }
         last = Some(cell.contender);
+        let path = if cell.path == "auto" { " (auto)" } else { "" };
         let offered = match (cell.saturated, cell.offered_pps) {
             (true, _) => format!("max ({:.0}k)", cell.offered_pps / 1e3),
             (_, 0.0) => "idle".into(),
@@ -105,7 +106,7 @@ fn table(cells: &[Record]) -> String {
         let time = |us: Option<f64>| us.map_or("-".into(), micros);
         table.row([
             offered,
-            cell.contender.into(),
+            format!("{}{path}", cell.contender),
             cell.port.into(),
             format!("{}{:.0}", if cell.load_limited { "≥ " } else { "" }, cell.pps),
             format!("{:.1}", 100.0 * cell.loss_ratio),

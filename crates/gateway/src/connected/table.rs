@@ -1,4 +1,4 @@
-//! The topic of `weir show`: `sessions`, `modems`, `subscribers`.
+//! The topic of `weir show`, such as `sessions` or `subscribers`.
 
 use std::marker::PhantomData;
 

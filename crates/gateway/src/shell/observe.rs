@@ -396,7 +396,7 @@ fn common(product: &impl Product, connection: u64, request: Request) -> Result<R
     }
 }
 
-/// Sessions, modems or subscribers.
+/// Sessions, devices or subscribers.
 pub(crate) fn connected_page(product: &impl Product, request: &ConnectedRequest) -> Result<ConnectedPage, String> {
     let connected = product.connected();
     let none = || format!("this gateway is {}: it has no subscribers", product.shell().title);

@@ -303,7 +303,7 @@ pub trait Product: Send + Sync + 'static {
         None
     }
 
-    /// Its sessions, modems or subscribers; none: it has no such thing.
+    /// Its sessions, devices or subscribers; none: it has no such thing.
     fn connected(&self) -> Option<&dyn Connected> {
         None
     }

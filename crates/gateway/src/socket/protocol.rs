@@ -34,7 +34,7 @@ pub enum Request {
     Process,
     /// The event log.
     Log(LogRequest),
-    /// Sessions, modems or subscribers.
+    /// Sessions, devices or subscribers.
     Connected(Box<ConnectedRequest>),
     /// Take no new sessions from now on, or take them again.
     Drain {

@@ -34,6 +34,9 @@ pub struct RealArgs {
     /// Give every PDR an SDF filter. Not by default: eUPF does not count usage then.
     #[arg(long)]
     pub sdf: bool,
+    /// Measure the gateway with `fast_path = "auto"` as well, in the same run: known sessions in the kernel.
+    #[arg(long)]
+    pub fast_path: bool,
     /// The gateway's `workers.idle`.
     #[arg(long, value_name = "MODE")]
     pub idle: Option<String>,
@@ -52,6 +55,7 @@ impl RealArgs {
             ("--peer", self.peer.is_some()),
             ("--gateway", self.gateway.is_some()),
             ("--sdf", self.sdf),
+            ("--fast-path", self.fast_path),
             ("--idle", self.idle.is_some()),
             ("--rounds", self.rounds.is_some()),
         ]
@@ -92,6 +96,10 @@ fn options(args: &BenchArgs) -> anyhow::Result<RealOptions> {
     options.sessions = asked.sessions.unwrap_or(options.sessions);
     options.flow = asked.direction.as_deref().map_or(Ok(Flow::Mixed), str::parse).map_err(usage)?;
     options.sdf = asked.sdf;
+    options.fast_path = asked.fast_path;
+    if asked.fast_path && !options.ports.contains(&RealPort::Xdp) {
+        return Err(Usage("--fast-path needs AF_XDP ports: --port xdp or all".to_owned()).into());
+    }
     options.idle = asked.idle.clone();
     options.peer = asked.peer.as_deref().map(binary).transpose()?;
     options.gateway = asked.gateway.as_deref().map(binary).transpose()?;
@@ -139,6 +147,8 @@ mod tests {
         assert_eq!(read.loads, [Offered::Pps(1e3), Offered::Saturation]);
         assert_eq!((read.sessions, read.rounds, read.flow), (200, (1, 1), Flow::Uplink));
         assert_eq!(read.ports, [RealPort::Ring]);
+        let said = options(&args("weir bench real --port ring --fast-path")).expect_err("no AF_XDP").to_string();
+        assert!(said.contains("--port xdp"), "{said}");
         let read = options(&args("weir bench real --rounds 5 --seconds 0.5")).expect("options");
         assert_eq!((read.rounds, read.window, read.ports.len()), ((3, 5), Duration::from_millis(500), 1));
     }
