@@ -43,12 +43,12 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     }
     let [rules, dashboard] = monitoring::files("upf");
     Ok(vec![
-        rules,
-        dashboard,
         File::new("weir.yaml", template.yaml()),
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),
         File::new("README.md", readme(fleet)),
+        rules,
+        dashboard,
     ])
 }
 

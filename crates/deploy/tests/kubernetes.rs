@@ -44,7 +44,7 @@ fn kubernetes_validate_finds_nothing() {
         let folder = fleets::write(&format!("k8s-{name}"), &written(name, &fleet));
         let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
         fleets::well(name, &out);
-        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "10", "{name}: objects of Kubernetes' own kinds");
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "11", "{name}: objects of Kubernetes' own kinds");
     }
 }
 

@@ -191,6 +191,9 @@ mod tests {
     fn a_session_is_shown_with_its_identities() {
         let user_id = UserId { msisdn: UserId::of_imsi("4912345").imsi, ..UserId::of_imsi("001010000000007") };
         let rules = crate::n4::change::Rules {
+            cp_f_seid: pfcp::ie::FSeid::new(9, [10, 0, 4, 2].into()),
+            create_pdrs: vec![pfcp::group::CreatePdr::default()],
+            create_fars: vec![pfcp::group::CreateFar::default()],
             user_id: Some(user_id),
             apn_dnn: Some(pfcp::ie::ApnDnn::from("internet")),
             ..Default::default()
