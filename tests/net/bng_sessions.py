@@ -126,7 +126,12 @@ def talks(source, to, family=""):
 
 def shown():
     out = run(WEIR, "show", "subscribers", "--json", "--socket", f"{FOLDER}/weir.sock")
-    return json.loads(out)["subscribers"]["subscribers"]
+    def one(entry):
+        v6 = [text for text in entry["addresses"] if ":" in text]
+        return entry | {"ipv4": next((text for text in entry["addresses"] if ":" not in text), None),
+                        "ipv6_wan": next((text for text in v6 if text.endswith("/64")), None),
+                        "ipv6_pd": next((text for text in v6 if not text.endswith("/64")), None)}
+    return [one(entry) for entry in json.loads(out)["entries"]]
 
 def dhclient6(tap, *options):
     """IA_NA and IA_PD by ISC's dhclient; returns its lease file."""

@@ -85,7 +85,7 @@ def main():
         return json.loads(run(WEIR, "show", "sessions", *what, "--json", "--socket", f"{folder}/weir.sock"))
 
     def counted():
-        control = show()["control"]
+        control = show().get("control", {})
         return {name: counter["value"] for name, counter in control.items()}
 
     def session():

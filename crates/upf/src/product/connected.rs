@@ -146,7 +146,7 @@ impl Connected for Observer {
     }
 
     fn control(&self) -> Vec<(String, u64, String)> {
-        super::observer::events(&Observer::control(self).counters())
+        super::observer::control_events(&Observer::control(self))
     }
 }
 

@@ -122,13 +122,7 @@ impl Observer {
             _ => Err(format!("worker {n} does not answer")),
         };
         let workers = self.queries.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
-        let (counters, fast_path) = {
-            let control = self.control();
-            (control.counters(), control.fast_path())
-        };
-        let mut control = events(&counters);
-        control.extend(fast_path.iter().flat_map(kernel_counters));
-        Ok(SessionsView { workers, control })
+        Ok(SessionsView { workers, control: control_events(&self.control()) })
     }
 
     /// The control planes.
@@ -333,6 +327,13 @@ impl Product for Observer {
         let failed = self.ledger.get().and_then(|(_, writer)| writer.progress().failed);
         failed.map(|error| error.to_string()).into_iter().collect()
     }
+}
+
+/// What control and the in-kernel path have done, in words.
+pub(super) fn control_events(control: &Control) -> Vec<(String, u64, String)> {
+    let mut all = events(&control.counters());
+    all.extend(control.fast_path().iter().flat_map(kernel_counters));
+    all
 }
 
 /// What the in-kernel path has done, in words; what never happened is not there.
