@@ -170,8 +170,7 @@ impl Bench {
     pub fn reload(&mut self, more: &str) -> Result<(), ConfigError> {
         let config = parsed(&self.base, more);
         config.check()?;
-        let change =
-            self.control.prepare(&config, &[&LIMITS[..], &gateway::nat::LIVE.map(|live| live.key)].concat())?;
+        let change = self.control.prepare(&config, &[&LIMITS[..], &["nat.pool"]].concat())?;
         self.endpoint.check_reconfiguration(&config, &self.control.public_ranges(&change))?;
         self.control.apply(change);
         let wall = self.wall();
