@@ -302,7 +302,7 @@ fn interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
     Some([at(0.025), at(0.975)])
 }
 
-/// SplitMix64.
+/// Numbers that the bootstrap draws by (SplitMix64): the same in every run, so that a comparison is repeatable.
 struct Random(u64);
 
 impl Random {

@@ -51,7 +51,7 @@ pub fn serve(
 /// As [`serve`], by a socket that is there.
 ///
 /// # Errors
-/// No thread.
+/// The thread that serves requests could not be started.
 pub fn go_on(
     listener: TcpListener,
     views: &'static [View],

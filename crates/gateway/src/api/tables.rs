@@ -20,7 +20,7 @@ pub const DESCRIPTION: &str = "/openapi.json";
 /// A response: status and JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Status code.
+    /// HTTP status code (RFC 9110, 15).
     pub status: u16,
     /// Body of the response.
     pub body: String,

@@ -52,7 +52,7 @@ impl Object {
         Ok(Self { program, maps, shared })
     }
 
-    /// The program.
+    /// The program of the object, as the kernel has verified and loaded it.
     pub fn program(&self) -> &Program {
         &self.program
     }

@@ -25,7 +25,7 @@ pub enum FastPathError {
     /// There would be more of something than there is room for.
     #[error("the in-kernel path has room for {most} {what}, not for {count}")]
     TooMany {
-        /// Of what.
+        /// What there are too many of, in the plural.
         what: &'static str,
         /// How many there are.
         count: u64,

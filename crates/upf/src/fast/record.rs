@@ -23,7 +23,7 @@ pub const MOVED: usize = 1024;
 pub const MOVED_AT: usize = 2;
 /// Counters of a CPU.
 pub const COUNTS: usize = 14;
-/// No DSCP.
+/// In place of a DSCP: the packet keeps its own.
 pub const NONE8: u8 = u8::MAX;
 
 /// Whose a session's packets are.
@@ -32,7 +32,7 @@ pub const NONE8: u8 = u8::MAX;
 pub enum State {
     /// The user-space path's.
     User = 0,
-    /// The program's.
+    /// Packets of the session are forwarded by the program.
     Kernel = 1,
     /// The program has handed it back; its state is still there.
     #[expect(dead_code, reason = "the program writes it")]

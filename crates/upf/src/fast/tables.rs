@@ -76,7 +76,7 @@ impl Publisher {
         self.ports = ports;
     }
 
-    /// The path.
+    /// The program and its maps, which workers share.
     pub fn path(&self) -> &Arc<FastPath> {
         &self.path
     }

@@ -102,7 +102,7 @@ impl Device {
         &mut self.rig
     }
 
-    /// Its control.
+    /// Its control side, which the device polls between turns of its workers.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
     }
