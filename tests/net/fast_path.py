@@ -6,7 +6,8 @@
 
 Ports are AF_XDP's with fast_path = "only". What is usual goes through the kernel, what is not through the worker; usage
 is what the gNB saw, to the packet; the session's rate is held.
-usage: fast_path.py WEIR_BINARY CONFINE     CONFINE: true, the helper opens ports; false
+usage: fast_path.py WEIR_BINARY CONFINE     CONFINE: true, the helper opens ports, and the gateway runs in the namespace
+of its ports, where their receive work is moderated; false: neither
 """
 import json, os, re, signal, sys, tempfile, time
 
@@ -17,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-{os.getpid()}"
 RAN, UPF, DN = f"{TAG}-ran", f"{TAG}-upf", f"{TAG}-dn"
 RATE = 20e6
+HERE_IS_UPF = CONFINE == "true"
 
 def build():
     namespaces_with_lo((RAN, UPF, DN))
@@ -34,16 +36,17 @@ def config(folder):
     port = """
 [[port]]
 name = "{0}"
-uri = "xdp:{0}?netns={1}&copy=yes"
+uri = "xdp:{0}?{1}copy=yes"
 role = "{2}"
 addresses = ["{3}"]
 fast_path = "only"
 """
+    netns = "" if HERE_IS_UPF else f"netns={UPF}&"
     text = f"""
 gateway = "upf"
 control_socket = "{folder}/weir.sock"
-{port.format("n3", UPF, "access", "10.0.3.1/24")}
-{port.format("n6", UPF, "core", "10.0.6.1/24")}
+{port.format("n3", netns, "access", "10.0.3.1/24")}
+{port.format("n6", netns, "core", "10.0.6.1/24")}
 [process]
 confine = {CONFINE}
 
@@ -75,10 +78,21 @@ def phone():
         inside(RAN, "ip", *command)
     return gnb
 
+# A sender of small packets from the data network, as fast as it can for 3 s.
+FLOOD = """
+import socket, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+until = time.monotonic() + 3
+while time.monotonic() < until:
+    for _ in range(100):
+        sender.sendto(b"x" * 64, ("10.60.0.1", 9))
+"""
+
 def main():
     folder = tempfile.mkdtemp(prefix=TAG)
     build()
-    upf = gateway_runs("weir runs", (WEIR, "run", config(folder)), f"{folder}/weir.sock")
+    place = ("ip", "netns", "exec", UPF) if HERE_IS_UPF else ()
+    upf = gateway_runs("weir runs", (*place, WEIR, "run", config(folder)), f"{folder}/weir.sock")
     gnb = phone()
 
     def show(*what):
@@ -142,6 +156,10 @@ def main():
     expect("the session's rate is held", 0.9 < whole / RATE < 1.02, f"{whole} {rates} {before} {after}")
     expect("what is above is dropped in the kernel under its name", dropped > 1000, f"{before} {after}")
 
+    def waits():
+        """How long received packets wait for others on N6, in nanoseconds."""
+        return int(inside(UPF, "cat", "/sys/class/net/n6/gro_flush_timeout"))
+
     # Everything has arrived.
     time.sleep(1)
     up, down = used("up"), used("down")
@@ -156,6 +174,13 @@ def main():
     expect("usage uplink is what the gNB sent, to the packet", int(seen["up"]) == up, f"{said} {up} {kernel}")
     expect("the gNB saw nothing but its own tunnel", seen["wrong"] == "0", said)
 
+    if HERE_IS_UPF:
+        expect("at a few thousand packets a second none waits for others", waits() == 0, waits())
+        flood = start("ip", "netns", "exec", DN, sys.executable, "-c", FLOOD)
+        wait_for("at a high rate they wait for each other, at most half a ring", lambda: 10_000 <= waits() <= 90_000)
+        flood.communicate(timeout=40)
+        wait_for("after it none waits", lambda: waits() == 0)
+
     gnb = phone()
     got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-s", "5000", "10.0.6.2", check=False)
     expect("a packet in fragments, by the worker", " 2 received" in got, got)
@@ -167,5 +192,7 @@ def main():
     gnb.send_signal(signal.SIGTERM)
     gnb.communicate(timeout=10)
     gateway_stops(upf)
+    if HERE_IS_UPF:
+        expect("nothing is left of it", waits() == 0, waits())
 
 within(120, (RAN, UPF, DN), main)

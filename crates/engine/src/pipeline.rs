@@ -45,6 +45,10 @@ pub struct Env {
     pub pool: Pool,
     /// Time of this burst in nanoseconds; read once a turn.
     pub now: u64,
+    /// Turns begun, this one among them.
+    pub turn: u64,
+    /// Each port has been found empty in this turn or a later one, and what came before has gone out since.
+    pub drained: u64,
     /// Where everything is counted.
     pub stats: Stats,
     /// Follows flagged packets.

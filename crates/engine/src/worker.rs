@@ -88,6 +88,8 @@ impl<G: Gateway> Worker<G> {
             env: Env {
                 pool,
                 now: config.time.now_ns(Tsc::cycles()),
+                turn: 0,
+                drained: 0,
                 stats: Stats::of::<G::Kind>(layout),
                 tracer: Tracer::default(),
                 outbox: Vec::with_capacity(OUTBOX),
@@ -187,6 +189,7 @@ impl<G: Gateway> Worker<G> {
     pub fn turn_clocked<C: Clock>(&mut self) -> bool {
         let start = Tsc::cycles();
         self.env.now = self.config.time.now_ns(start);
+        self.env.turn += 1;
         let commands = self.gateway.control(&mut self.env);
         let mut spent = Spent::default();
         // What waited goes first: packets of the same flow that come now must not overtake it.
@@ -197,6 +200,9 @@ impl<G: Gateway> Worker<G> {
         }
         came += self.take_over::<C>(&mut spent);
         let packets = released + came + self.flush(&mut spent);
+        if self.unkicked_since.is_none() {
+            self.env.drained = self.ports.iter().map(|door| door.empty_at).min().unwrap_or(self.env.turn);
+        }
         self.stale |= packets > 0 || commands > 0;
         if self.env.now >= self.next_tick {
             self.next_tick = self.env.now + TICK_NS;
@@ -225,6 +231,7 @@ impl<G: Gateway> Worker<G> {
         let mid = Tsc::cycles();
         spent.rx += mid.wrapping_sub(begin);
         if received == 0 {
+            self.ports[id].empty_at = self.env.turn;
             return 0;
         }
         let mut bytes = 0;

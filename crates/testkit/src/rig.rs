@@ -215,6 +215,13 @@ impl<G: Gateway> Rig<G> {
         panic!("the workers do not come to rest");
     }
 
+    /// Turns each worker once.
+    pub fn turn(&mut self) {
+        for seat in &mut self.seats {
+            seat.worker.turn();
+        }
+    }
+
     /// Ends the workers and checks the conservation laws: every packet that came in went out or was named, and every
     /// slot is back.
     ///

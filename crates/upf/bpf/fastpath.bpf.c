@@ -228,7 +228,12 @@ static __always_inline __u32 traits_of(const struct user *user, __u32 end, __u8 
 // From here on the session's packets are the user-space path's, until its worker gives it back.
 static __always_inline int hand_back(struct run *run, struct weir_session *session, __u32 number)
 {
-	if (__sync_val_compare_and_swap(&session->state, WEIR_KERNEL, WEIR_MOVING) == WEIR_KERNEL) {
+	__u32 old = __sync_val_compare_and_swap(&session->state, WEIR_KERNEL, WEIR_MOVING), seen = old;
+
+	// Packets of a moment ago may have been counted in it.
+	if (old != WEIR_KERNEL && (old & WEIR_STATE) == WEIR_KERNEL)
+		seen = __sync_val_compare_and_swap(&session->state, old, WEIR_MOVING);
+	if (seen == old && (old & WEIR_STATE) == WEIR_KERNEL) {
 		__u32 worker = session->worker;
 		struct weir_moved *list = bpf_map_lookup_elem(&moved, &worker);
 
@@ -240,6 +245,15 @@ static __always_inline int hand_back(struct run *run, struct weir_session *sessi
 		run->cpu->counts[WEIR_HANDED_BACK]++;
 	}
 	return OTHER;
+}
+
+// Whether a session's packet is taken here. One that is not is counted in the session's state, so that the worker gives
+// the session back only behind the last packet that was left to it.
+static __always_inline int is_taken(struct weir_session *session)
+{
+	if (LIKELY((*(volatile __u32 *)&session->state & WEIR_STATE) == WEIR_KERNEL))
+		return 1;
+	return (__sync_fetch_and_add(&session->state, WEIR_LEFT) & WEIR_STATE) == WEIR_KERNEL;
 }
 
 // Takes a packet's time from a bucket (GCRA): 1, or 0 if there is too little, or -1 if other CPUs took it again and again.
@@ -463,7 +477,7 @@ static __always_inline int uplink_user(struct run *run, const int at, __u32 room
 	__u32 number = key->session, endpoint = key->end & (WEIR_ENDS - 1);
 	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
 
-	if (!session || session->state != WEIR_KERNEL || session->teids[endpoint] != teid)
+	if (!session || !is_taken(session) || session->teids[endpoint] != teid)
 		return OTHER;
 	__u32 which = match(&session->up.quad, user.dst, user.dst_port, traits_of(&user, endpoint, qfi), ~0U);
 
@@ -604,8 +618,7 @@ static __always_inline int downlink(struct run *run)
 	__u32 number = key->session;
 	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
 
-	if (!session || session->state != WEIR_KERNEL || session->ue4 != user.dst ||
-	    session->instance != run->port->instance)
+	if (!session || !is_taken(session) || session->ue4 != user.dst || session->instance != run->port->instance)
 		return OTHER;
 	// Neither tunnel endpoint nor class of a packet from the core is compared.
 	__u32 which = match(&session->down.quad, user.src, user.src_port, traits_of(&user, 0, 0), 0x000fffff);

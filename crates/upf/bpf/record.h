@@ -21,10 +21,12 @@
 #define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
 #define WEIR_NONE8 0xff
 
-/* Values of weir_session.state. */
-#define WEIR_USER 0         /* its packets are the user-space path's */
+/* Values of the lowest byte of weir_session.state. */
+#define WEIR_USER 0         /* its packets are the user-space path's; the bytes above count those left to it, modulo 2^24 */
 #define WEIR_KERNEL 1       /* its packets are taken here */
 #define WEIR_MOVING 2       /* handed back by the program; the worker takes it over */
+#define WEIR_STATE 0xff
+#define WEIR_LEFT 0x100     /* one packet left to the user-space path */
 
 /* Values of weir_port.role. */
 #define WEIR_ACCESS 1

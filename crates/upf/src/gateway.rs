@@ -398,7 +398,7 @@ impl Gateway for UserPlane {
         }
         let (state, slow) = (&mut self.state, &mut self.slow);
         slow.tables_changed(state);
-        state.sessions.see_to_kernel(env.now);
+        state.sessions.see_to_kernel(env.now, env.turn, env.drained);
         // A trace shows what goes through the workers: all packets then.
         if std::mem::replace(&mut self.is_traced, env.tracer.is_on()) != env.tracer.is_on() {
             state.sessions.pause_kernel(env.tracer.is_on());

@@ -13,11 +13,13 @@ pub(super) struct Door {
     pub out: Batch,
     /// Cycles of sending before the turn's end, since they were last taken.
     pub amid: u64,
+    /// The last turn in which nothing had come in.
+    pub empty_at: u64,
 }
 
 impl Door {
     pub fn new(port: Box<dyn Port>) -> Self {
-        Self { name: port.caps().name, port, out: Batch::new(), amid: 0 }
+        Self { name: port.caps().name, port, out: Batch::new(), amid: 0, empty_at: 0 }
     }
 
     /// Has a frame wait; where no more can, those before it leave first.

@@ -140,9 +140,13 @@ fn serve(scope: &Scope, mode: Mode) -> anyhow::Result<()> {
     confine::no_new_privileges()?;
     let notes = "/run/weir";
     let _ = std::fs::create_dir_all(notes);
+    // Of its own interfaces, which it may moderate: /sys/class/net has links to them.
+    let ours = scope.ports.iter().filter(|port| port.place.netns.is_none());
+    let ours = ours.filter_map(|port| port::sys_files(&port.place.name));
+    let read = ["/proc", "/run/netns", "/sys/devices/system/cpu", "/sys/class/net"].map(PathBuf::from);
     let files = Files {
-        read: ["/proc", "/run/netns", "/sys/devices/system/cpu"].map(PathBuf::from).to_vec(),
-        write: vec![notes.into(), "/dev/net/tun".into()],
+        read: read.to_vec(),
+        write: [notes.into(), "/dev/net/tun".into()].into_iter().chain(ours).collect(),
         ..Files::default()
     };
     let landlock = files.restrict()?;

@@ -34,8 +34,8 @@ pub(crate) enum Request {
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
     /// The XDP program beside the message sees the interface's packets before the one attached; the rest of that beside the
-    /// reply.
-    XdpHook(Place),
+    /// reply. Received packets wait for others for so many nanoseconds at most.
+    XdpHook { place: Place, longest_ns: u64, share: u32 },
     /// A queue of the TUN interface, which is made if there is none, and the kernel's counters of interfaces.
     Tun { place: Place, offloads: bool },
     /// The TUN interface, which the process has claimed, has that MTU in bytes from now on.
@@ -145,7 +145,9 @@ impl Request {
             }
             Self::Tun { place, offloads } => out(11).place(place).number((*offloads).into()),
             Self::TunMtu { place, mtu } => out(12).place(place).number((*mtu).into()),
-            Self::XdpHook(place) => out(13).place(place),
+            Self::XdpHook { place, longest_ns, share } => {
+                out(13).place(place).number(*longest_ns).number((*share).into())
+            }
         };
         out.0
     }
@@ -192,7 +194,7 @@ impl Request {
             },
             11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0 },
             12 => Self::TunMtu { place: input.place()?, mtu: input.small()? },
-            13 => Self::XdpHook(input.place()?),
+            13 => Self::XdpHook { place: input.place()?, longest_ns: input.number()?, share: input.small()? },
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -208,7 +210,7 @@ impl Request {
             | Self::XdpRegister { place, .. }
             | Self::XdpBind { place, .. }
             | Self::XdpAttach { place, .. }
-            | Self::XdpHook(place)
+            | Self::XdpHook { place, .. }
             | Self::XdpReleased { place, .. } => Some(place),
             Self::Release(_) | Self::Report => None,
         }

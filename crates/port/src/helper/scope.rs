@@ -120,7 +120,7 @@ fn kinds(request: &Request) -> &'static [Kind] {
         | Request::XdpRegister { .. }
         | Request::XdpBind { .. }
         | Request::XdpAttach { .. }
-        | Request::XdpHook(_)
+        | Request::XdpHook { .. }
         | Request::XdpReleased { .. } => &[Kind::Xdp],
         Request::Tun { .. } | Request::TunMtu { .. } => &[Kind::Tun],
         Request::Interface(_) | Request::Release(_) | Request::Report => &Kind::ALL,

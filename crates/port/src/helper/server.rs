@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::client::{receive, send};
@@ -16,6 +18,7 @@ use super::message::{self, Answer, Reply, Request};
 use super::{Place, Refusal, Scope};
 use crate::PortError;
 use crate::iface::Iface;
+use crate::moderate::{Moderation, Moderator};
 use crate::netns::Netns;
 use crate::offload::{self, Fit};
 use crate::packet;
@@ -60,6 +63,7 @@ struct Server<'a> {
     memory: Registrations,
     /// Interfaces that sockets were bound to, the latest last: also of those that are gone now.
     bound: VecDeque<(Place, u32)>,
+    moderator: Moderator,
 }
 
 /// Answers requests within the scope until the other end is gone, and undoes then what it holds. Of each kind of refusal
@@ -82,6 +86,7 @@ pub fn serve(
         next: 1,
         memory: Registrations::default(),
         bound: VecDeque::new(),
+        moderator: Moderator::default(),
     };
     let end = server.run(socket);
     // The latest first, as they were made one upon the other.
@@ -92,6 +97,7 @@ pub fn serve(
 impl Server<'_> {
     fn run(&mut self, socket: &OwnedFd) -> io::Result<()> {
         loop {
+            self.see_to_interfaces(socket)?;
             let (octets, beside) = match receive(socket) {
                 Ok(got) if got.0.is_empty() => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
@@ -117,6 +123,19 @@ impl Server<'_> {
                 other => other?,
             }
         }
+    }
+
+    /// Until there is a request, or the other end is gone.
+    fn see_to_interfaces(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        while let Some(until) = self.moderator.turn(Instant::now()) {
+            let until = Timespec { tv_sec: until.as_secs().cast_signed(), tv_nsec: until.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&until)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// `beside` came with the request, `out` goes with the reply.
@@ -150,7 +169,7 @@ impl Server<'_> {
             | Request::XdpRegister { .. }
             | Request::XdpBind { .. }
             | Request::XdpAttach { .. }
-            | Request::XdpHook(_)
+            | Request::XdpHook { .. }
             | Request::XdpReleased { .. } => self.answer_xdp(request, beside, out),
             Request::Tun { place, offloads } => {
                 let netns = Netns::open(place.netns.as_deref())?;
@@ -218,7 +237,7 @@ impl Server<'_> {
                 let number = message::mode_number(program.mode());
                 Ok(Answer { number, ..self.keep(Held::Program { _program: program }) })
             }
-            Request::XdpHook(place) => {
+            Request::XdpHook { place, longest_ns, share } => {
                 let program = beside.first().ok_or_else(|| PortError::Helper {
                     text: "no program beside the request".to_owned(),
                     permission: false,
@@ -226,7 +245,10 @@ impl Server<'_> {
                 // The kernel takes nothing else than an XDP program, which only the privileged can have loaded.
                 let hook = xdp::hook_here(&place.name, place.netns.as_deref(), program.as_fd())?;
                 out.push(hook.rest);
+                let limits = Moderation { longest: Duration::from_nanos(*longest_ns), share: *share };
+                let why = self.moderator.add(place, limits).err().map(|error| error.to_string());
                 let (number, text) = (message::mode_number(hook.mode), hook.ifindex.to_string());
+                let text = why.map_or(text.clone(), |why| format!("{text} {why}"));
                 Ok(Answer { number, text, ..Answer::default() })
             }
             Request::XdpReleased { place, ifindex, queue, patience_ms } => {

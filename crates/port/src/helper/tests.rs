@@ -21,7 +21,7 @@ fn every_request() -> Vec<Request> {
             keep_offloads: true,
         },
         Request::XdpReleased { place: place(), ifindex: 3, queue: 1, patience_ms: 9 },
-        Request::XdpHook(place()),
+        Request::XdpHook { place: place(), longest_ns: 400_000, share: 4 },
         Request::Tun { place: place(), offloads: true },
         Request::TunMtu { place: place(), mtu: 1400 },
         Request::Release(12),

@@ -7,6 +7,7 @@ use crate::PortError;
 use crate::bpf::{BpfError, XdpLink, XdpMode};
 use crate::helper::{self, Lease, Place, Request};
 use crate::iface::Iface;
+use crate::moderate::{Moderation, moderate_here};
 use crate::note::Note;
 use crate::shared::{self, Registry, Share};
 
@@ -181,20 +182,35 @@ pub struct Hook {
     pub mode: XdpMode,
     /// What it goes on to with packets it leaves.
     pub rest: OwnedFd,
+    /// Why received packets do not wait for others; none: they do as far as they may.
+    pub unmoderated: Option<String>,
 }
 
 /// From now on `program` (XDP) sees every packet of an interface first that some port of this process, or its helper for
-/// it, has open; until the last port closes.
+/// it, has open; until the last port closes. Where packets come fast, they wait for others within the limits, so that
+/// one wake-up of the kernel's receive work serves several; until the process ends.
 ///
 /// # Errors
 /// [`XdpError::NotOpen`] when no port has it open, [`PortError::NoInterface`] when there is none, or what the kernel said.
-pub fn hook(interface: &str, netns: Option<&str>, program: BorrowedFd<'_>) -> Result<Hook, PortError> {
-    let Some(helper) = helper::client_of_process() else { return hook_here(interface, netns, program) };
-    let request = Request::XdpHook(Place::new(interface, netns));
+pub fn hook(
+    interface: &str,
+    netns: Option<&str>,
+    program: BorrowedFd<'_>,
+    limits: Moderation,
+) -> Result<Hook, PortError> {
+    let place = Place::new(interface, netns);
+    let Some(helper) = helper::client_of_process() else {
+        let hook = hook_here(interface, netns, program)?;
+        let unmoderated = moderate_here(&place, limits).err().map(|error| error.to_string());
+        return Ok(Hook { unmoderated, ..hook });
+    };
+    let longest_ns = u64::try_from(limits.longest.as_nanos()).unwrap_or(u64::MAX);
+    let request = Request::XdpHook { place, longest_ns, share: limits.share };
     let (answer, descriptors) = helper.ask_with(&request, &[program])?;
     let rest = descriptors.into_iter().next().ok_or_else(|| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
-    let ifindex = answer.text.parse().map_err(|_| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
-    Ok(Hook { ifindex, mode: helper::mode(answer.number), rest })
+    let (ifindex, why) = answer.text.split_once(' ').map_or((&*answer.text, None), |(index, why)| (index, Some(why)));
+    let ifindex = ifindex.parse().map_err(|_| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
+    Ok(Hook { ifindex, mode: helper::mode(answer.number), rest, unmoderated: why.map(str::to_owned) })
 }
 
 /// The same in this process.
@@ -204,7 +220,7 @@ pub(crate) fn hook_here(interface: &str, netns: Option<&str>, program: BorrowedF
     let rest = attached.steer().rest().as_fd().try_clone_to_owned();
     let rest = rest.map_err(|e| PortError::system("copying a descriptor", "", e))?;
     attached.steer().set_fast_path(program)?;
-    Ok(Hook { ifindex: attached.link.ifindex(), mode: attached.link.mode(), rest })
+    Ok(Hook { ifindex: attached.link.ifindex(), mode: attached.link.mode(), rest, unmoderated: None })
 }
 
 impl std::ops::Deref for Steering {

@@ -180,8 +180,12 @@ impl FastPath {
 
     /// Whether a session's packets are the program's.
     pub fn is_taken(&self, number: u32) -> bool {
-        let state = self.sessions.get(number as usize).first().map(|word| word.load(Ordering::Relaxed) as u32);
-        state == Some(State::Kernel as u32)
+        self.stands(number) & 0xff == State::Kernel as u32
+    }
+
+    /// Where a session is, and how many packets of it the program has left to user space: equal as long as neither changes.
+    pub fn stands(&self, number: u32) -> u32 {
+        self.sessions.get(number as usize).first().map_or(0, |word| word.load(Ordering::SeqCst) as u32)
     }
 
     /// The number of a session among the program's; none: there is no room for it.
@@ -205,28 +209,33 @@ impl FastPath {
         }
     }
 
-    /// Puts a session in its place; its packets are the program's when this returns.
-    pub fn enter(&self, number: u32, session: &Session) {
+    /// Puts a session in its place; its packets are the program's when this returns true. False: it does not stand as it
+    /// did, for the program has left another packet of it to user space.
+    pub fn enter(&self, number: u32, session: &Session, stood: u32) -> bool {
         let words = self.sessions.get(number as usize);
-        let Some(first) = words.first() else { return };
-        let bytes = session.as_bytes();
-        // The state shares its word with the subscriber's address.
-        let head = u64::from(session.ue4) << 32;
-        first.store(head | State::User as u64, Ordering::Relaxed);
-        self.sessions.write(number as usize, 0, &[&head.to_ne_bytes(), &bytes[8..]].concat());
+        let Some(first) = words.first() else { return false };
+        self.sessions.write(number as usize, 8, &session.as_bytes()[8..]);
         if cfg!(not(target_arch = "x86_64")) {
             // Programs that run on have not read what was there before, when they see the state.
             self.quiesce();
         }
-        first.store(head | State::Kernel as u64, Ordering::Release);
+        // The state shares its word with the subscriber's address.
+        let entered = u64::from(session.ue4) << 32 | State::Kernel as u64;
+        let as_stood = |word: u64| (word as u32 == stood).then_some(entered);
+        first.fetch_update(Ordering::SeqCst, Ordering::SeqCst, as_stood).is_ok()
+    }
+
+    /// A session is the user-space path's, and no packet of it has been left to that.
+    pub fn begin(&self, number: u32) {
+        if let Some(first) = self.sessions.get(number as usize).first() {
+            first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
+        }
     }
 
     /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.
     pub fn leave(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
-        if let Some(first) = self.sessions.get(number as usize).first() {
-            first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
-            self.quiesce();
-        }
+        self.begin(number);
+        self.quiesce();
         self.state(number)
     }
 
@@ -267,6 +276,12 @@ impl FastPath {
     #[inline]
     pub fn has_moved(&self, worker: u16, seen: u64) -> bool {
         self.moved.get(worker.into()).first().is_some_and(|head| head.load(Ordering::Relaxed) != seen)
+    }
+
+    /// How often the program has begun to run, on all CPUs.
+    pub fn runs(&self) -> u64 {
+        let started = |cpu| self.cpus.get(cpu).first().map_or(0, |word| word.load(Ordering::SeqCst));
+        (0..self.cpus.len()).map(started).fold(0, u64::wrapping_add)
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

@@ -30,8 +30,6 @@ pub const NONE8: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// The user-space path's.
-    User = 0,
     /// Packets of the session are forwarded by the program.
     Kernel = 1,
     /// The program has handed it back; its state is still there.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use frame::Caps;
 use gateway::shell::StartError;
-use port::Uri;
 use port::bpf::XdpMode;
 use port::netns::Netns;
+use port::{Moderation, Uri};
 
 use crate::assemble::WorkerInit;
 use crate::config::{Config, FastPathMode};
@@ -55,6 +55,9 @@ pub(super) fn open(config: &Config) -> Result<Option<Fast>, StartError> {
 
 fn load(config: &Config) -> Result<Fast, String> {
     let path = FastPath::load(SESSIONS, config.workers.count).map_err(|error| error.to_string())?;
+    // Packets wait for others in the kernel as long as they may in a worker's port.
+    let idle = config.workers.idle();
+    let limits = Moderation { longest: idle.moderate, share: idle.share };
     let mut ports = vec![None; config.port.len()];
     for (n, port) in config.port.iter().enumerate().filter(|(_, port)| port.fast_path != FastPathMode::Off) {
         let said = |error: &dyn std::fmt::Display| format!("port \"{}\": {error}", port.name);
@@ -63,9 +66,13 @@ fn load(config: &Config) -> Result<Fast, String> {
             return Err(said(&"it is not an xdp: port"));
         }
         let netns = uri.get("netns");
-        let hook = port::xdp::hook(uri.target(), netns, path.program().as_fd()).map_err(|error| said(&error))?;
+        let hook =
+            port::xdp::hook(uri.target(), netns, path.program().as_fd(), limits).map_err(|error| said(&error))?;
         if hook.mode != XdpMode::Native {
             return Err(said(&"its driver has no XDP of its own"));
+        }
+        if let Some(why) = &hook.unmoderated {
+            tracing::info!(target: "port", event = "receive_not_moderated", port = port.name, "{why}");
         }
         path.set_user_space(hook.ifindex, hook.rest.as_fd()).map_err(|error| said(&error))?;
         let here = Netns::open(netns).map_err(|error| said(&error))?;

@@ -2,7 +2,9 @@
 //!
 //! While a session is there, its buckets and counts are the program's. Those of its record let nothing pass and count
 //! nothing without a closer look, so a packet that comes to the worker all the same ([`Sessions::take_back`]) finds out at no
-//! cost for others. The session then stays for a while, and longer each time it comes back soon.
+//! cost for others. The session then stays for a while, and longer each time it comes back soon. On its way into the kernel
+//! no packet may overtake those that wait in the worker's ports: the program counts what it leaves to user space, and a
+//! session goes in once the ports were found empty with nothing left to it since (`Entering`).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -39,10 +41,45 @@ pub(super) struct Kernel {
     seen: u64,
     /// Those that wait to go there again, in the order they came.
     waiting: VecDeque<u32>,
+    /// Those that go there as soon as none of their packets is in a port.
+    entering: VecDeque<Entering>,
+    /// The worker's turn when it looked last, and the one in or after which each port had been found empty.
+    turn: u64,
+    drained: u64,
     /// No session goes there.
     is_closed: bool,
     looked: u64,
 }
+
+/// A session on its way into the kernel.
+struct Entering {
+    handle: u32,
+    /// How it stood: a packet left to user space since may be on its way.
+    stood: u32,
+    /// When it was first seen to stand so, in nanoseconds of the kernel's clock, and how often the program had run then.
+    seen: u64,
+    runs: u64,
+    /// A turn of the worker when no packet was on its way any more: once each port was found empty in it or in a later one,
+    /// what was left to user space has gone out.
+    turn: Option<u64>,
+}
+
+impl Entering {
+    fn new(handle: u32, path: &FastPath, stood: u32) -> Self {
+        Self { handle, stood, seen: monotonic_ns(), runs: path.runs(), turn: None }
+    }
+
+    /// Whether what was left to user space before is in the worker's ports by now.
+    fn has_arrived(&self, path: &FastPath) -> bool {
+        let passed = monotonic_ns().saturating_sub(self.seen);
+        passed >= ON_THE_WAY || (passed >= STILL && path.runs() == self.runs)
+    }
+}
+
+/// How long a packet takes at most from the program to the worker's port, in nanoseconds: the receive work shows what it
+/// has put there when it is done, with 64 packets at most. If the program has not run for a while, the receive work is done.
+const ON_THE_WAY: u64 = 100_000;
+const STILL: u64 = 10_000;
 
 /// How long a session stays in user space at least, in milliseconds, doubled so many times at most each time it came back
 /// within [`SOON`].
@@ -56,7 +93,19 @@ const A_TIME: usize = 32;
 impl Sessions {
     /// Has sessions go into the kernel from now on, those that are there already too. `now` is the worker's time.
     pub fn set_fast_path(&mut self, path: Arc<FastPath>, worker: u16, now: u64) {
-        let kernel = Kernel { path, worker, offset: 0, seen: 0, waiting: VecDeque::new(), is_closed: false, looked: 0 };
+        let (waiting, entering) = (VecDeque::new(), VecDeque::new());
+        let kernel = Kernel {
+            path,
+            worker,
+            offset: 0,
+            seen: 0,
+            waiting,
+            entering,
+            turn: 0,
+            drained: 0,
+            is_closed: false,
+            looked: now,
+        };
         self.kernel = Some(Box::new(kernel));
         self.set_clock(now);
         self.open_kernel(true);
@@ -67,8 +116,9 @@ impl Sessions {
         let Some(kernel) = &mut self.kernel else { return };
         kernel.is_closed = !open;
         kernel.waiting.clear();
+        kernel.entering.clear();
         for handle in 0..self.places.len() as u32 {
-            if open { self.enter_kernel(handle) } else { self.leave_kernel(handle) }
+            if open { self.enter_at_once(handle) } else { self.leave_kernel(handle) }
         }
     }
 
@@ -86,20 +136,24 @@ impl Sessions {
         }
     }
 
-    /// Sees to the sessions that were handed back, and to those that have stayed long enough; to be called often.
+    /// Sees to the sessions that were handed back, to those that have stayed long enough, and to those on their way; to be
+    /// called at the begin of each turn, before packets are received. `drained`: [`engine::Env::drained`].
     #[inline]
-    pub fn see_to_kernel(&mut self, now: u64) {
-        if let Some(kernel) = &self.kernel
-            && (kernel.path.has_moved(kernel.worker, kernel.seen) || now.wrapping_sub(kernel.looked) >= EVERY)
-        {
-            self.see_to_moved(now);
+    pub fn see_to_kernel(&mut self, now: u64, turn: u64, drained: u64) {
+        if let Some(kernel) = &mut self.kernel {
+            (kernel.turn, kernel.drained) = (turn, drained);
+            let is_due = now.wrapping_sub(kernel.looked) >= EVERY;
+            if !kernel.entering.is_empty() || is_due || kernel.path.has_moved(kernel.worker, kernel.seen) {
+                self.see_to_moved(now);
+            }
         }
     }
 
     /// When [`see_to_kernel`](Self::see_to_kernel) is to be called next.
     pub fn kernel_deadline(&self) -> Option<u64> {
-        let kernel = self.kernel.as_ref().filter(|kernel| !kernel.waiting.is_empty())?;
-        Some(kernel.looked + EVERY * u64::from(STAYS))
+        let kernel = self.kernel.as_ref()?;
+        let wait = if kernel.entering.is_empty() { EVERY * u64::from(STAYS) } else { EVERY };
+        (!kernel.waiting.is_empty() || !kernel.entering.is_empty()).then(|| kernel.looked + wait)
     }
 
     #[cold]
@@ -119,7 +173,30 @@ impl Sessions {
                 self.leave_and_wait(handle);
             }
         }
+        self.send_entering();
         self.send_waiting();
+    }
+
+    /// Sends those into the kernel of which no packet is on its way to the worker, or in its ports.
+    fn send_entering(&mut self) {
+        let count = self.kernel.as_ref().map_or(0, |kernel| kernel.entering.len());
+        for _ in 0..count.min(A_TIME) {
+            let Some(kernel) = self.kernel.as_mut() else { return };
+            let Some(mut entering) = kernel.entering.pop_front() else { return };
+            let Some(number) = kernel.path.number(kernel.worker, entering.handle) else { continue };
+            let stands = kernel.path.stands(number);
+            if stands != entering.stood {
+                entering = Entering::new(entering.handle, &kernel.path, stands);
+            } else if entering.turn.is_none() && entering.has_arrived(&kernel.path) {
+                entering.turn = Some(kernel.turn);
+            }
+            let is_behind = entering.turn.is_some_and(|turn| kernel.drained >= turn);
+            if !is_behind || !self.try_to_enter(entering.handle, Some(entering.stood)) {
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.entering.push_back(entering);
+                }
+            }
+        }
     }
 
     fn send_waiting(&mut self) {
@@ -135,8 +212,16 @@ impl Sessions {
                 self.kernel.iter_mut().for_each(|kernel| kernel.waiting.push_back(handle));
                 continue;
             }
-            self.enter_kernel(handle);
+            self.begin_to_enter(handle);
         }
+    }
+
+    /// A session goes into the kernel when no packet of it is on its way to the worker any more.
+    fn begin_to_enter(&mut self, handle: u32) {
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.is_closed) else { return };
+        let Some(number) = kernel.path.number(kernel.worker, handle) else { return };
+        let entering = Entering::new(handle, &kernel.path, kernel.path.stands(number));
+        kernel.entering.push_back(entering);
     }
 
     fn place_mut(&mut self, handle: u32) -> Option<&mut Place> {
@@ -191,27 +276,47 @@ impl Sessions {
         Ok((session, cells, number))
     }
 
-    /// Has a session go into the kernel, if it can.
+    /// Has a session go into the kernel, if it can: at once, or, if packets of it may wait in a port, behind them.
     pub(super) fn enter_kernel(&mut self, handle: u32) {
+        if !self.try_to_enter(handle, Some(0)) {
+            self.begin_to_enter(handle);
+        }
+    }
+
+    /// The same of one whose packets no port has.
+    fn enter_at_once(&mut self, handle: u32) {
+        self.try_to_enter(handle, None);
+    }
+
+    /// Has a session go into the kernel, if it can and stands there as it stood (none: as it does). False: it stands
+    /// otherwise.
+    fn try_to_enter(&mut self, handle: u32, stood: Option<u32>) -> bool {
         let Some(kernel) = self.kernel.as_ref().filter(|kernel| !kernel.is_closed && kernel.path.is_running()) else {
-            return;
+            return true;
         };
         let Some(place) = self.places.get(handle as usize).copied().flatten().filter(|place| !place.kernel.is_there)
         else {
-            return;
+            return true;
         };
-        let Ok((session, cells, number)) = self.for_kernel(kernel, handle, place) else { return };
+        let Ok((session, cells, number)) = self.for_kernel(kernel, handle, place) else { return true };
         let path = kernel.path.clone();
-        if !place.kernel.is_linked && !self.link_kernel(handle, &path, number) {
-            return;
+        if !place.kernel.is_linked {
+            path.begin(number);
+            if !self.link_kernel(handle, &path, number) {
+                return true;
+            }
+            self.place_mut(handle).into_iter().for_each(|place| place.kernel.is_linked = true);
         }
-        let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return };
+        if !path.enter(number, &session, stood.unwrap_or_else(|| path.stands(number))) {
+            return false;
+        }
+        let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return true };
         close(lines, &cells);
-        path.enter(number, &session);
         if let Some(place) = self.place_mut(handle) {
             let returns = place.kernel.returns;
             place.kernel = InKernel { is_there: true, is_linked: true, returns, since: milliseconds(), back: 0 };
         }
+        true
     }
 
     /// Has the program's index lead to a session. False: there is no room.
