@@ -76,6 +76,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         hits: lists.as_ref().map(|lists| lists.hits().clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
+        gardens: layout.profiles.iter().any(|profile| profile.garden.is_some()),
         shapes: Shaper::is_wanted(&layout),
         translates: nat.is_some(),
     };
