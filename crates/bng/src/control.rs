@@ -106,7 +106,7 @@ pub struct WorkerReport {
 }
 
 /// Control packets that wait to be answered, at most; when there are more the oldest go.
-const PACKETS: usize = 4096;
+const PACKETS: usize = 16_384;
 
 /// Control.
 pub struct Control {
