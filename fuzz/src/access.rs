@@ -45,8 +45,12 @@ pub fn access_dhcp4(bytes: &[u8]) {
         rest = after;
         sent += 1;
         now = now + Duration::from_secs(u64::from(*seconds) * 4);
-        let source = Message::parse(octets).map_or(Mac([2; 6]), |message| message.chaddr);
-        let request = Request { line: Line::default(), group: 1, source, octets };
+        let (source, from) =
+            Message::parse(octets).map_or((Mac([2; 6]), SERVER), |message| (message.chaddr, message.ciaddr));
+        // Every other one came by a router.
+        let (routed, router) = (seconds % 2 == 1, Mac([2; 6]));
+        let source = if routed { router } else { source };
+        let request = Request { line: Line::default(), group: 1, source, from, routed, octets };
         server.receive(&mut pools, now, &request);
         access::expire(&mut pools, Some(&mut server), None, now, 8);
         while let Some(action) = server.next_action() {

@@ -5,7 +5,7 @@
     tap0 ─ qinq.py ─ sub0 ══════════════ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
 
 The clients are Debian's udhcpc and dhclient, and the kernel's SLAAC. Everything is made here and removed at the end.
-usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload shape nat
+usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload shape nat garden
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
@@ -76,18 +76,22 @@ address = "127.0.0.1"
 secret = "testing123"
 """
 
+GARDEN = """{ name = "garden", garden = { portal = "http://198.18.0.80/portal",
+  allow = ["198.18.0.53/32", "198.18.0.80/32", "fd00:18::80/128"] } }""".replace("\n", "")
+
 def gateway():
     if os.path.exists(f"{FOLDER}/weir.sock"):
         os.remove(f"{FOLDER}/weir.sock")
     path = config()
-    if CASE == "radius":
+    if CASE in ("radius", "garden"):
         with open(path, "a") as file:
             file.write(RADIUS)
-        text = open(path).read().replace(f"?netns={GW}&", "?").replace('profile = [ {', 'profile = [ { name = "gold" }, {')
+        tier = '{ name = "gold" }' if CASE == "radius" else GARDEN
+        text = open(path).read().replace(f"?netns={GW}&", "?").replace("profile = [ {", f"profile = [ {tier}, {{")
         with open(path, "w") as file:
             file.write(text)
     # The RADIUS server listens in the gateway's namespace.
-    prefix = ["ip", "netns", "exec", GW] if CASE == "radius" else []
+    prefix = ["ip", "netns", "exec", GW] if CASE in ("radius", "garden") else []
     return gateway_runs("weir runs", (*prefix, WEIR, "run", path), f"{FOLDER}/weir.sock")
 
 def line(n, mac):
@@ -371,13 +375,13 @@ def crash():
         expect("nobody is renumbered", got == before, (before, got))
     gateway_stops(gate)
 
-def freeradius():
+def freeradius(tier="home"):
     folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
     os.mkdir(folder)
     with open(f"{folder}/radiusd.conf", "w") as file:
         file.write(open(source).read().replace("DIR", folder))
     with open(f"{folder}/users", "w") as file:
-        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "home",\n\tClass = 0x686f6d65\n\n')
+        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "%s",\n\tClass = 0x686f6d65\n\n' % tier)
     open(f"{folder}/dictionary", "w").close()
     start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
     time.sleep(2)
@@ -423,8 +427,76 @@ def radius():
     expect("nothing passes any more", " 0 received" in got, got)
     gateway_stops(gate)
 
+WEB = '''
+import http.server, socket
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        said = f"{self.connection.getsockname()[0]} has {self.path}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+    def log_message(self, *_): pass
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+Server(("::", 80), Page).serve_forever()
+'''
+
+def fetched(source, url):
+    """What curl is given, redirections followed."""
+    return inside(SUB, "curl", "-sS", "-L", "-m", "5", "--interface", source, url, check=False).removeprefix("::ffff:")
+
+def garden():
+    """A server puts a subscriber in a walled garden and lets it out and in again, while it is connected."""
+    freeradius("garden")
+    gate = gateway()
+    for address in ("198.18.0.80/24", "198.18.0.53/24"):
+        inside(DN, "ip", "address", "add", address, "dev", "dn0")
+    inside(DN, "ip", "address", "add", "fd00:18::80/64", "dev", "dn0", "nodad")
+    start("ip", "netns", "exec", DN, sys.executable, "-c", WEB)
+    line(7, "02:ca:00:00:00:07")
+    address = address_of(udhcpc("tap7"))
+    use("tap7", address)
+    expect("the server's tier is the garden", shown()[0]["profile"] == "garden", shown())
+    talks(address, "198.18.0.53")
+    blocked = lambda: " 0 received" in ping(SUB, "-c", "3", "-W", "1", "-I", address, "198.18.0.2")
+    expect("nothing else is reached", blocked(), "pings were answered")
+    got = ping(DN, "-c", "2", "-W", "1", "-I", "198.18.0.2", address)
+    expect("nor reaches it", " 0 received" in got, got)
+    got = fetched(address, "http://198.18.0.80/own")
+    expect("the portal is reached", got == "198.18.0.80 has /own", got)
+    got = fetched(address, "http://198.18.0.2/news")
+    expect("curl is led from any other page to the portal", got == "198.18.0.80 has /portal", got)
+    got = fetched(address, "http://203.0.113.9/nowhere")
+    expect("from one that there is not, too", got == "198.18.0.80 has /portal", got)
+    text, said = dhclient6("tap7", "-N")
+    own6 = re.search(r"iaaddr (\S+) ", text)
+    expect("it has IPv6", own6, said + text)
+    inside(SUB, "ip", "address", "add", f"{own6[1]}/128", "dev", "tap7", "nodad")
+    inside(SUB, "ip", "-6", "route", "replace", "default", "via", "fe80::1", "dev", "tap7")
+    got = inside(SUB, "curl", "-sS", "-m", "5", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}",
+                 "http://[fd00:18::2]/news", check=False)
+    expect("and is sent to the portal there, too", got == "302 http://198.18.0.80/portal", got)
+    drops = json.loads(run(WEIR, "show", "drops", "--json", "--socket", f"{FOLDER}/weir.sock"))
+    expect("what was dropped is counted by name", "walled_garden" in json.dumps(drops), drops)
+
+    now = lambda: f"Event-Timestamp={int(time.time())},Message-Authenticator=0x00"
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=home,{now()}\n")
+    expect("CoA lets it out", "Received CoA-ACK" in said and shown()[0]["profile"] == "home", said)
+    talks(address, "198.18.0.2")
+    got = fetched(address, "http://198.18.0.2/news")
+    expect("the page itself comes", got == "198.18.0.2 has /news", got)
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=garden,{now()}\n")
+    expect("CoA puts it in again", "Received CoA-ACK" in said, said)
+    expect("and it is in", blocked(), "pings were answered")
+    got = fetched(address, "http://198.18.0.2/news")
+    expect("with the portal", got == "198.18.0.80 has /portal", got)
+    expect("the lease is the same", shown()[0]["ipv4"] == address, shown())
+    gateway_stops(gate)
+
 def main():
     broadband_links(SUB, GW, DN)
-    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded, "shape": shape, "nat": nat}[CASE]()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded, "shape": shape, "nat": nat,
+     "garden": garden}[CASE]()
 
 within(120, NAMESPACES, main)

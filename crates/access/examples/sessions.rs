@@ -42,14 +42,22 @@ fn main() {
         let [_, a, b, c] = n.to_be_bytes();
         let mac = Mac([2, 0, 0, a, b, c]);
         let discover = octets(mac, 1, &[]);
-        server.receive(&mut pools, now, &Request { line, group: 1, source: mac, octets: &discover });
+        server.receive(
+            &mut pools,
+            now,
+            &Request { line, group: 1, source: mac, from: Ipv4Addr::UNSPECIFIED, routed: false, octets: &discover },
+        );
         let Some(Action::Send(offer)) = server.next_action() else { panic!("no OFFER to session {n}") };
         let mut selecting = vec![50, 4];
         selecting.extend_from_slice(&offer.address.octets());
         selecting.extend_from_slice(&[54, 4]);
         selecting.extend_from_slice(&SERVER.octets());
         let request = octets(mac, 3, &selecting);
-        server.receive(&mut pools, now, &Request { line, group: 1, source: mac, octets: &request });
+        server.receive(
+            &mut pools,
+            now,
+            &Request { line, group: 1, source: mac, from: Ipv4Addr::UNSPECIFIED, routed: false, octets: &request },
+        );
         while let Some(action) = server.next_action() {
             match action {
                 Action::Store(ticket, _) => server.durable(ticket),

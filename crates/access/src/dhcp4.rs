@@ -18,6 +18,7 @@ pub use reply::{BadOption, Destination, Options, Reply};
 
 use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
+use crate::option82::RelayAgent;
 use crate::pool::{NotRestored, Pools, Refusal, State};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
 use std::collections::HashMap;
@@ -62,6 +63,10 @@ pub struct Request<'a> {
     pub group: u16,
     /// Source MAC address of the frame.
     pub source: Mac,
+    /// Source address of the IP packet.
+    pub from: Ipv4Addr,
+    /// Relay agents on the line are trusted: a router may have forwarded what clients send to the server's address.
+    pub routed: bool,
     /// UDP payload, from the `op` octet on (RFC 2131, 2).
     pub octets: &'a [u8],
 }
@@ -103,10 +108,10 @@ counters! {
         Malformed "malformed" "Dropped: the message can't be read.";
         NotARequest "not_a_request" "Dropped: not a BOOTREQUEST of an Ethernet client with a known message type.";
         UnknownGroup "unknown_group" "Dropped: DHCP is not configured for the line's subscriber group.";
-        HardwareAddress "hardware_address" "Dropped: chaddr is not the frame's source address.";
+        HardwareAddress "hardware_address" "Dropped: chaddr is not the frame's source address, and no lease tells whose the message is.";
         OtherServer "other_server" "Dropped: the client chose another server.";
         UnknownClient "unknown_client" "Dropped: no lease of this client; another server may have it.";
-        NotTheLease "not_the_lease" "Dropped: RELEASE or DECLINE of an address that is not the client's.";
+        NotTheLease "not_the_lease" "Dropped: RELEASE or DECLINE of an address that is not the client's, from another address, or by another circuit ID.";
         NoPool "no_pool" "Dropped: the subscriber group has no IPv4 pool.";
         Exhausted "exhausted" "Dropped: all addresses of the subscriber group are leased.";
         LineLimit "line_limit" "Dropped: the line has as many leases as it may.";
@@ -225,20 +230,23 @@ impl Dhcp4Server {
             Malformed::Unreadable => Outcome::Malformed,
             Malformed::NotARequest => Outcome::NotARequest,
         })?;
-        if message.giaddr.is_unspecified() && message.chaddr != request.source {
-            return Err(Outcome::HardwareAddress);
-        }
         if !self.groups.contains_key(&request.group) {
             return Err(Outcome::UnknownGroup);
         }
         let identifier = message.client_id.map_or(0, |id| identifier_hash(&[id]));
         let client = ClientKey { line: request.line, mac: message.chaddr.0, identifier };
         let key = LeaseKey { kind: Kind::Ip4, client };
+        if message.giaddr.is_unspecified()
+            && message.chaddr != request.source
+            && !is_routed(pools, request, &message, &key)
+        {
+            return Err(Outcome::HardwareAddress);
+        }
         match message.kind {
             Type::Discover => self.discover(pools, now, request, &message, key),
             Type::Request => self.request(pools, now, request, &message, key),
             Type::Release => self.release(pools, request, &message, &key),
-            Type::Decline => self.decline(pools, now, &message, &key),
+            Type::Decline => self.decline(pools, now, request, &message, &key),
             Type::Inform => {
                 let reply = self.reply(request, &message, Type::Ack).inform();
                 self.actions.send(reply);
@@ -325,6 +333,7 @@ impl Dhcp4Server {
             return Err(Outcome::StoreFull);
         }
         let reply = self.reply(request, message, Type::Ack).lease(address);
+        mark(request, message).into_iter().for_each(|mark| pools.mark(slot, mark));
         if pools.grant(slot, expiry, (Time::default() + lease).secs()) {
             self.actions.store(pools.place(slot), pools.record(slot), Some(reply));
             Ok(Outcome::Stored)
@@ -338,7 +347,7 @@ impl Dhcp4Server {
         }
     }
 
-    /// RFC 2131 clause 4.3.4; there is no reply.
+    /// RFC 2131 clause 4.3.4; there is no reply. Its client has the address still, and sends from it (clause 4.4.6).
     fn release(
         &mut self,
         pools: &mut Pools,
@@ -349,8 +358,11 @@ impl Dhcp4Server {
         if message.server.is_some_and(|server| server != self.groups[&request.group].group.server) {
             return Err(Outcome::OtherServer);
         }
-        let slot = self.lease_of(pools, key, message.ciaddr).ok_or(Outcome::NotTheLease)?;
-        self.give_back(pools, slot);
+        if message.giaddr.is_unspecified() && request.from != message.ciaddr {
+            return Err(Outcome::NotTheLease);
+        }
+        let slot = lease_of(pools, key, message.ciaddr).filter(|slot| is_of_line(pools, *slot, request, message));
+        self.give_back(pools, slot.ok_or(Outcome::NotTheLease)?);
         Ok(Outcome::Released)
     }
 
@@ -359,11 +371,13 @@ impl Dhcp4Server {
         &mut self,
         pools: &mut Pools,
         now: Time,
+        request: &Request<'_>,
         message: &Message<'_>,
         key: &LeaseKey,
     ) -> Result<Outcome, Outcome> {
         let address = message.requested.ok_or(Outcome::NotTheLease)?;
-        let slot = self.lease_of(pools, key, address).ok_or(Outcome::NotTheLease)?;
+        let slot = lease_of(pools, key, address).filter(|slot| is_of_line(pools, *slot, request, message));
+        let slot = slot.ok_or(Outcome::NotTheLease)?;
         if pools.lease(slot).state() != State::Bound {
             // A client tries an address when it was acknowledged: what was only offered is no reason for a quarantine.
             self.give_back(pools, slot);
@@ -373,11 +387,6 @@ impl Dhcp4Server {
         self.actions.erase(pools.record(slot));
         pools.decline(slot, now);
         Ok(Outcome::Declined)
-    }
-
-    fn lease_of(&self, pools: &Pools, key: &LeaseKey, address: Ipv4Addr) -> Option<u32> {
-        let slot = pools.find(key)?;
-        (pools.lease(slot).state() != State::Idle && pools.ip4(slot) == Some(address)).then_some(slot)
     }
 
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
@@ -390,6 +399,40 @@ impl Dhcp4Server {
 
     fn reply<'a>(&'a self, request: &'a Request<'_>, message: &'a Message<'a>, kind: Type) -> reply::Draft<'a> {
         let Served { group, fixed } = &self.groups[&request.group];
-        reply::Draft { line: request.line, server: group.server, message, kind, lease: group.lease, fixed }
+        let (line, source) = (request.line, request.source);
+        reply::Draft { line, source, server: group.server, message, kind, lease: group.lease, fixed }
     }
+}
+
+/// The slot of a client's lease, if it is of that address and has not ended.
+fn lease_of(pools: &Pools, key: &LeaseKey, address: Ipv4Addr) -> Option<u32> {
+    let slot = pools.find(key)?;
+    (pools.lease(slot).state() != State::Idle && pools.ip4(slot) == Some(address)).then_some(slot)
+}
+
+/// Whether a message that no relay agent has forwarded is, for certain, of a client behind a router: it comes from the
+/// address that the client has (RFC 2131 clause 4.3.2, RENEWING).
+fn is_routed(pools: &Pools, request: &Request<'_>, message: &Message<'_>, key: &LeaseKey) -> bool {
+    let has_address = || {
+        let slot = lease_of(pools, key, message.ciaddr);
+        slot.is_some_and(|slot| pools.lease(slot).state() == State::Bound)
+    };
+    request.routed && !message.ciaddr.is_unspecified() && request.from == message.ciaddr && has_address()
+}
+
+/// A number of what the access node calls the line (option 82), also if there is none, never 0. None: the message came by
+/// a relay agent or router, which does not name the line each time.
+fn mark(request: &Request<'_>, message: &Message<'_>) -> Option<u32> {
+    if !message.giaddr.is_unspecified() || message.chaddr != request.source {
+        return None;
+    }
+    let agent = message.agent.map(RelayAgent::parse).and_then(Result::ok).unwrap_or_default();
+    let [circuit, remote] = [agent.circuit_id, agent.remote_id].map(Option::unwrap_or_default);
+    Some(identifier_hash(&[circuit, remote]) as u32 | 1) // as good as any half
+}
+
+/// Whether a message came by the line that the lease is used by, as far as access nodes tell lines apart: in a VLAN pair of
+/// many, hardware addresses may be invented.
+fn is_of_line(pools: &Pools, slot: u32, request: &Request<'_>, message: &Message<'_>) -> bool {
+    mark(request, message).is_none_or(|mark| pools.is_marked(slot, mark))
 }

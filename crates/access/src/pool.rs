@@ -53,6 +53,8 @@ pub struct Lease {
     expiry: u32,
     stored: u32,
     queued: u32,
+    /// A number of what an access node calls its line; 0: not known.
+    mark: u32,
 }
 
 impl Lease {
@@ -74,6 +76,11 @@ impl Lease {
     /// When its stored record ends; 0 if there is none.
     pub fn stored(&self) -> u32 {
         self.stored
+    }
+
+    fn idle(key: LeaseKey, pool: u16, block: u32) -> Self {
+        let state = State::Idle;
+        Self { key, pool, state, was_granted: false, block, expiry: 0, stored: 0, queued: 0, mark: 0 }
     }
 }
 
@@ -297,7 +304,7 @@ impl Pools {
         self.admit(&key, group)?;
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
-        let lease = Lease { key, pool, state: State::Idle, was_granted: false, block, expiry: 0, stored: 0, queued: 0 };
+        let lease = Lease::idle(key, pool, block);
         match self.leases.get_mut(slot as usize) {
             Some(place) => *place = Lease { queued: place.queued, ..lease },
             None => self.leases.push(lease),
@@ -347,7 +354,7 @@ impl Pools {
 
     fn start(&mut self, slot: u32, until: u32) {
         let lease = &mut self.leases[slot as usize];
-        (lease.state, lease.stored) = (State::Offered, 0);
+        (lease.state, lease.stored, lease.mark) = (State::Offered, 0, 0);
         self.live += 1;
         let (key, group) = (lease.key, self.group(slot));
         let (owner, line) = (self.owner(&key.client, group), key.client.line);
@@ -381,6 +388,21 @@ impl Pools {
         }
         self.schedule(slot, expiry);
         must_store
+    }
+
+    /// Notes the line that a lease is used by, as a number that is not 0; the first one since it was offered or restored
+    /// stays.
+    pub(crate) fn mark(&mut self, slot: u32, mark: u32) {
+        let lease = &mut self.leases[slot as usize];
+        if lease.mark == 0 {
+            lease.mark = mark;
+        }
+    }
+
+    /// Whether a lease is, as far as is known, used by that line.
+    pub(crate) fn is_marked(&self, slot: u32, mark: u32) -> bool {
+        let known = self.leases[slot as usize].mark;
+        known == 0 || known == mark
     }
 
     /// The wall clock, by which stored records end, was set by so many seconds: on, so that they end earlier by the caller's
@@ -543,8 +565,7 @@ impl Pools {
             return Err(NotRestored::Taken(address));
         }
         let slot = self.leases.len() as u32;
-        let state = State::Idle;
-        self.leases.push(Lease { key, pool, state, was_granted: true, block, expiry: 0, stored: 0, queued: 0 });
+        self.leases.push(Lease { was_granted: true, ..Lease::idle(key, pool, block) });
         self.pools[usize::from(pool)].give(block, slot);
         self.index.insert(key, slot);
         self.start(slot, expiry);

@@ -89,8 +89,8 @@ impl Served {
                 if (ip.protocol(), udp.dst_port()) != (17, 67) {
                     return;
                 }
-                let octets = udp.payload();
-                let request = Request { line: Line::default(), group: 1, source: ethernet.src(), octets };
+                let (source, from, octets) = (ethernet.src(), ip.src(), udp.payload());
+                let request = Request { line: Line::default(), group: 1, source, from, routed: false, octets };
                 let outcome = self.server.receive(&mut self.pools, now(), &request);
                 assert_ne!(outcome, Outcome::Malformed);
             }

@@ -41,6 +41,8 @@ pub enum AssembleError {
 }
 
 const RING: usize = 1024;
+/// Events of a worker that wait for control: 200 ms of 20,000 control packets a second, should its CPU be busy for so long.
+const EVENTS: usize = 4096;
 /// Shaped subscribers of a worker that there is room for from the start; more take a moment of it.
 const MOST_QUEUES: usize = 1 << 20;
 
@@ -76,6 +78,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         hits: lists.as_ref().map(|lists| lists.hits().clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
+        gardens: layout.profiles.iter().any(|profile| profile.garden.is_some()),
         shapes: Shaper::is_wanted(&layout),
         translates: nat.is_some(),
     };
@@ -88,7 +91,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let (mut workers, mut links, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
     for worker in 0..config.workers.count {
         let (commands, inbox) = command::commands(RING);
-        let (events, incoming) = ring(RING);
+        let (events, incoming) = ring(EVENTS);
         let waker = Waker::new().map_err(AssembleError::Waker)?;
         wakers.push(waker.clone());
         let seed = RandomState::new().hash_one(worker);

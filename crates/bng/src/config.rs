@@ -2,6 +2,7 @@
 
 mod check;
 mod expand;
+mod garden;
 mod radius;
 mod sessions;
 mod shape;
@@ -21,6 +22,8 @@ pub use radius::{RadiusSection, RadiusServer};
 pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
 pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
+
+pub use garden::{GardenPlan, GardenSection};
 
 pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
 
@@ -329,6 +332,9 @@ pub struct Profile {
     /// Its access list.
     #[serde(default)]
     pub acl: Option<String>,
+    /// Its subscribers reach listed destinations only, and are sent to a portal; left out: they reach everything.
+    #[serde(default)]
+    pub garden: Option<GardenSection>,
     /// Priority code point of the tags towards the subscriber, by class selector (DSCP / 8); left out: the class selector.
     #[serde(default)]
     pub pcp: Option<[u8; 8]>,

@@ -106,7 +106,7 @@ pub struct WorkerReport {
 }
 
 /// Control packets that wait to be answered, at most; when there are more the oldest go.
-const PACKETS: usize = 4096;
+const PACKETS: usize = 16_384;
 
 /// Control.
 pub struct Control {
@@ -122,6 +122,8 @@ pub struct Control {
     refreshing: usize,
     /// A profile wrote DSCPs at start.
     marks: bool,
+    /// A profile had a walled garden at start.
+    gardens: bool,
     /// Some profile was shaped at start.
     shapes: bool,
     /// Slices of IPv6 that workers divided at start, and their VRF.
@@ -163,6 +165,7 @@ impl Control {
         (links, waker): (Vec<Link>, Waker),
     ) -> Self {
         let marks = layout.profiles.iter().any(|profile| profile.dscp.is_some());
+        let gardens = layout.profiles.iter().any(|profile| profile.garden.is_some());
         let shapes = Shaper::is_wanted(&layout);
         let slices = |group: &GroupPlan| group.v6.iter().map(|slice| (group.instance, *slice)).collect::<Vec<_>>();
         let rows = layout.groups.iter().flat_map(slices).collect();
@@ -178,6 +181,7 @@ impl Control {
             lists,
             refreshing: 0,
             marks,
+            gardens,
             shapes,
             rows,
             links,

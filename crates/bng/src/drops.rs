@@ -8,5 +8,6 @@ engine::reasons! {
     UNKNOWN_VLAN "unknown_vlan" "No subscriber group has the frame's outer VLAN on this port, or not with that many tags.",
     UNKNOWN_LINE "unknown_line" "No subscriber has the frame's port and VLANs, and hardware address where lines share VLANs.",
     CONTROL_FULL "control_full" "For the control thread, whose ring from this worker is full.",
+    WALLED_GARDEN "walled_garden" "The subscriber's profile lets it reach listed destinations only, and this is none of them.",
     SUBSCRIBER_RATE "subscriber_rate" "Over the rate of the subscriber's profile.",
 }

@@ -15,8 +15,8 @@ use engine::pipelines;
 
 use crate::lane::Bng;
 use crate::steps::{
-    Admit, CheckLists, CheckSource, Deliver, FindByAddress, FindByLine, Hairpin, Mark, Meter, ParseAccess, ParseCore,
-    Shape,
+    Admit, CheckLists, CheckSource, Deliver, FindByAddress, FindByLine, Garden, Hairpin, Mark, Meter, ParseAccess,
+    ParseCore, Shape,
 };
 
 const UPSTREAM: bool = true;
@@ -27,12 +27,12 @@ pipelines! {
     pub struct Pipelines for Bng {
         /// From subscribers to the core.
         upstream: Upstream("upstream") {
-            rx: ParseAccess, lookup: FindByLine, source: CheckSource, acl: CheckLists<UPSTREAM>, meter: Meter<UPSTREAM>,
+            rx: ParseAccess, lookup: FindByLine, source: CheckSource, acl: CheckLists<UPSTREAM>, garden: Garden<UPSTREAM>, meter: Meter<UPSTREAM>,
             mark: Mark, hairpin: Hairpin, nat: TranslateOut, route: Route, mss: ClampMss, out: RewriteL2,
         }
         /// From the core to subscribers.
         downstream: Downstream("downstream") {
-            rx: ParseCore, nat: TranslateIn, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>,
+            rx: ParseCore, nat: TranslateIn, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>, garden: Garden<DOWNSTREAM>,
             meter: Meter<DOWNSTREAM>, mss: ClampMss, out: Deliver, shape: Shape,
         }
         /// Messages and fragments of the gateway's own to the core.
@@ -50,6 +50,8 @@ pub struct Choices {
     pub mss: Vec<Option<u16>>,
     /// Some profile marks DSCP.
     pub marks: bool,
+    /// Some profile has a walled garden.
+    pub gardens: bool,
     /// Some profile is shaped.
     pub shapes: bool,
     /// Addresses are translated.

@@ -85,8 +85,8 @@ pub struct Counts {
     pub fixed: u64,
     /// Messages that a relay agent has forwarded, of groups that trust none.
     pub relayed: u64,
-    /// Requests whose client's hardware address is not told: chaddr is not the frame's source, or a relay agent's DHCPv6
-    /// message has no option 79 (RFC 6939).
+    /// Requests whose client's hardware address is not told: chaddr is not the frame's source, and no lease tells that the
+    /// client is behind a router, or a relay agent's DHCPv6 message has no option 79 (RFC 6939).
     pub unnamed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
@@ -412,8 +412,9 @@ impl Sessions {
         let path = ReplyPath { group, tags: Tags::of(&packet.frame), via: source };
         let Some(instance) = self.served(group).map(|served| served.instance) else { return };
         match frames::read(&packet.frame) {
-            Some(Carried::Dhcp4(octets)) => {
-                let request = dhcp4::Request { line, group, source, octets };
+            Some(Carried::Dhcp4(from, octets)) => {
+                let routed = self.served(group).is_some_and(|served| served.relayed);
+                let request = dhcp4::Request { line, group, source, from, routed, octets };
                 let outcome = self.dhcp4.receive(&mut self.pools[instance], now, &request);
                 self.act4(control, Some(path), now);
                 if matches!(outcome, dhcp4::Outcome::Acknowledged | dhcp4::Outcome::Stored) {

@@ -2,9 +2,11 @@
 //! consumed, or dropped by name.
 
 mod access;
+mod garden;
 mod limits;
 mod own;
 
+use std::hash::RandomState;
 use std::net::IpAddr;
 
 use dataplane::forward::InstanceId;
@@ -70,6 +72,10 @@ pub struct ControlPacket {
 const ERRORS: Allowance = Allowance::new(1000, 100);
 const ERRORS_EACH: Allowance = Allowance::new(10, 10);
 
+/// Segments a second and worker that are answered for a portal's sake, and of one subscriber: a page takes three.
+const REDIRECTS: Allowance = Allowance::new(10_000, 1000);
+const REDIRECTS_EACH: Allowance = Allowance::new(100, 100);
+
 /// A worker's slow path.
 pub struct SlowPath {
     events: Producer<Event>,
@@ -78,6 +84,9 @@ pub struct SlowPath {
     responder: Responder,
     resolves: Limit,
     errors: Box<PeerLimit>,
+    /// Answers to subscribers in walled gardens, and what makes their sequence numbers.
+    redirects: Box<PeerLimit>,
+    secret: RandomState,
     own: Own,
     worker: u16,
     /// Room for a packet as it was before its translation.
@@ -93,6 +102,8 @@ impl SlowPath {
             responder: Responder::default(),
             resolves: Limit::new(Allowance::new(1000, 100)),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
+            redirects: Box::new(PeerLimit::new(REDIRECTS_EACH, REDIRECTS, seed)),
+            secret: RandomState::new(),
             own: Own::default(),
             worker,
             undone: Vec::with_capacity(2048),
@@ -159,6 +170,7 @@ impl SlowPath {
                 env.stats.terminated(punt);
                 return self.own.put(Reinject::Upstream, frame, env);
             }
+            punts::REDIRECT => return self.redirect((lane, i), frame, state, env),
             punts::HAIRPIN => {
                 env.stats.terminated(punt);
                 let instance = lane.instance[i];

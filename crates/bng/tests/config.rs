@@ -34,6 +34,16 @@ fn every_mistake_names_its_key() {
             "profile.0.up: \"fast\" is not a rate; such as 50 Mbit/s",
         ),
         ("name = \"home\"", "name = \"home\", acl = \"x\"", "profile.0.acl: no acl is called \"x\""),
+        (
+            "name = \"home\"",
+            "name = \"home\", garden = { portal = \"portal.example\" }",
+            "profile.0.garden.portal: \"portal.example\" is no address of a web page",
+        ),
+        (
+            "name = \"home\"",
+            "name = \"home\", garden = { portal = \"http://a/\", allow = [\"192.0.2.1/32\", \"portal\"] }",
+            "profile.0.garden.allow.1: \"portal\" is no prefix",
+        ),
         ("name = \"home\"", "name = \"home\", up = \"1 Mbit/s\", up_burst = 9", "profile.0.up_burst: 9 bytes"),
         ("count = 2\nmac", "count = 21\nmac", "subscriber.0.count: subscriber 20 of 21 is beyond the group's VLANs"),
         ("tpid = \"0x8100\"", "tpid = \"0x9999\"", "group.2.tpid: \"0x9999\" is not the type of a VLAN tag"),

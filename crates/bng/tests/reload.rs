@@ -334,9 +334,29 @@ fn what_workers_were_not_made_for_is_refused() {
     let mut device = started(&[]);
     let marks = "profile = [ { name = \"home\", dscp = [0, 0, 0, 0, 0, 0, 0, 46] } ]";
     assert_eq!(reload(&mut device, &[(HOME, marks)]).expect_err("off").path, ["profile", "0", "dscp"]);
+    let garden = "profile = [ { name = \"home\", garden = { portal = \"http://portal.example/\" } } ]";
+    assert_eq!(reload(&mut device, &[(HOME, garden)]).expect_err("off").path, ["profile", "0", "garden"]);
     let longer = ("length = 56", "length = 60");
     assert_eq!(reload(&mut device, &[longer]).expect_err("divided").path, ["group", "0", "ipv6_pd", "0"]);
     assert!(talks(&mut device, Client { mac: NEXT_MAC, s_vlan: 100, c_vlan: 2 }, GW_MAC, NEXT));
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn garden_has_what_the_file_lists() {
+    let garden = |allow: &str| {
+        format!("profile = [ {{ name = \"home\", garden = {{ portal = \"http://a/\", allow = [{allow}] }} }} ]")
+    };
+    let mut device = started(&[(HOME, &garden(""))]);
+    let next = Client { mac: NEXT_MAC, s_vlan: 100, c_vlan: 2 };
+    assert!(!talks(&mut device, next, GW_MAC, NEXT));
+    let server = garden("\"203.0.113.0/24\"");
+    reload(&mut device, &[(HOME, &server)]).expect("in order");
+    assert!(talks(&mut device, next, GW_MAC, NEXT), "{:?}", device.counters());
+    reload(&mut device, &[]).expect("in order");
+    assert!(talks(&mut device, next, GW_MAC, NEXT), "it has none any more");
+    reload(&mut device, &[(HOME, &garden(""))]).expect("in order");
+    assert!(!talks(&mut device, next, GW_MAC, NEXT));
     device.close().expect("nothing lost");
 }
 

@@ -50,6 +50,14 @@ impl Client {
         self.line([0xff; 6]).carrying(&packet).build()
     }
 
+    /// A DHCPv4 message from the client's address to the gateway's, in a frame from that station.
+    fn unicast4(&self, kind: u8, address: Ipv4Addr, station: [u8; 6]) -> Vec<u8> {
+        let mut body = self.dhcp4(kind, &[])[22 + 20 + 8..].to_vec();
+        body[12..16].copy_from_slice(&address.octets());
+        let packet = ip4(address, GATEWAY).udp(68, 67).payload(body);
+        Self { mac: station, ..*self }.line(GW_MAC).carrying(&packet).build()
+    }
+
     /// A DHCPv6 message to all servers, with an IA_NA and an IA_PD.
     fn dhcp6(&self, kind: u8, server: &[u8]) -> Vec<u8> {
         let option =
@@ -161,11 +169,33 @@ fn release_ends_the_subscriber() {
 
 /// Gives an IPv4 lease back.
 fn release(device: &mut Device, client: Client, address: Ipv4Addr) {
-    let mut release = client.dhcp4(7, &[(54, &GATEWAY.octets())]);
-    let ciaddr = 22 + 20 + 8 + 12;
-    release[ciaddr..ciaddr + 4].copy_from_slice(&address.octets());
-    release[22 + 20 + 6..22 + 20 + 8].fill(0); // no checksum
-    assert!(exchange(device, &release).is_empty());
+    assert!(exchange(device, &client.unicast4(7, address, client.mac)).is_empty());
+}
+
+#[test]
+fn clients_of_a_router_renew_and_release_by_unicast() {
+    let mut device = device("relayed = true");
+    let router = [2, 0xca, 0, 0, 9, 9];
+    let address = bind(&mut device, FIRST);
+    let renewal = FIRST.unicast4(3, address, router);
+    let got = exchange(&mut device, &renewal);
+    let to = u32::from_be_bytes(got[0][22 + 16..22 + 20].try_into().unwrap());
+    assert_eq!((got.len(), reply4(&got[0]).0, &got[0][..6], to), (1, 5, &router[..], address.into()));
+    // Another client's address, and a client that has none.
+    let other = Client { mac: [2, 0xca, 0, 0, 1, 2], ..FIRST };
+    for frame in [FIRST.unicast4(3, cases::SUB, router), other.unicast4(7, address, router)] {
+        assert!(exchange(&mut device, &frame).is_empty());
+    }
+    let sessions = device.control.sessions().unwrap();
+    assert_eq!((sessions.counts().unnamed, sessions.leases()), (2, 1));
+    exchange(&mut device, &FIRST.unicast4(7, address, router));
+    assert_eq!(device.control.sessions().unwrap().leases(), 0);
+    device.close().expect("nothing lost");
+    let mut device = self::device("");
+    let address = bind(&mut device, FIRST);
+    assert!(exchange(&mut device, &FIRST.unicast4(3, address, router)).is_empty(), "relay agents are not trusted");
+    assert_eq!(device.control.sessions().unwrap().counts().unnamed, 1);
+    device.close().expect("nothing lost");
 }
 
 #[test]

@@ -243,14 +243,14 @@ fn full_ring_to_control_is_counted() {
     let mut device = device("punt = { line = 1000000, dhcp4 = 1000000 }");
     let discover = cases::ip4(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST).udp(68, 67).payload([1; 240]);
     let discover = cases::eth(cases::OTHER_MAC, [0xff; 6]).service_vlan(100).vlan(8).carrying(&discover).build();
-    const SENT: u64 = 1500;
+    const SENT: u64 = 4500;
     for _ in 0..SENT {
         device.send("acc", &discover);
     }
-    // Control is not turned: its ring holds 1,024.
+    // Control is not turned: its ring holds 4,096.
     device.rig.settle(|_, _| false);
     let lost = device.control.lost_events();
-    assert_eq!(lost, SENT - 1024);
+    assert_eq!(lost, SENT - 4096);
     let of = |stats: &engine::StatsView| -> u64 {
         stats.drops().iter().filter(|(_, reason, ..)| reason.name == "control_full").map(|row| row.2).sum()
     };

@@ -60,6 +60,12 @@ fn subscribers_share_a_public_address() {
     run("bng_sessions.py", &["nat"]);
 }
 
+/// curl in a walled garden, and FreeRADIUS's radclient that lets it out and in.
+#[test]
+fn walled_garden_leads_to_the_portal() {
+    run("bng_sessions.py", &["garden"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

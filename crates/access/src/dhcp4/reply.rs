@@ -109,7 +109,7 @@ const TIMES_LEN: usize = 18;
 pub enum Destination {
     /// To the relay agent, UDP port 67.
     Relay(Ipv4Addr),
-    /// To the client by its MAC, UDP port 68: it may not answer ARP yet.
+    /// To the client by its MAC, or a router's before it, UDP port 68: it may not answer ARP yet.
     Unicast(Mac, Ipv4Addr),
     /// To everybody on the line, UDP port 68.
     Broadcast,
@@ -136,6 +136,8 @@ pub struct Reply {
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub line: Line,
+    /// The frame's source: the client's MAC, or a router's on the way to it.
+    pub source: Mac,
     pub server: Ipv4Addr,
     pub message: &'a Message<'a>,
     pub kind: Type,
@@ -150,9 +152,9 @@ impl Draft<'_> {
         let broadcast = message.flags & Message::BROADCAST != 0;
         let to = match (message.giaddr.is_unspecified(), message.ciaddr.is_unspecified()) {
             (false, _) => Destination::Relay(message.giaddr),
-            (true, false) => Destination::Unicast(message.chaddr, message.ciaddr),
+            (true, false) => Destination::Unicast(self.source, message.ciaddr),
             (true, true) if broadcast => Destination::Broadcast,
-            (true, true) => Destination::Unicast(message.chaddr, address),
+            (true, true) => Destination::Unicast(self.source, address),
         };
         debug_assert_eq!(seconds(self.lease).to_be_bytes(), self.fixed[2..6]);
         let ciaddr = if self.kind == Type::Ack { message.ciaddr } else { Ipv4Addr::UNSPECIFIED };
@@ -163,7 +165,7 @@ impl Draft<'_> {
     pub(crate) fn inform(self) -> Reply {
         let message = self.message;
         let to = if message.giaddr.is_unspecified() {
-            Destination::Unicast(message.chaddr, message.ciaddr)
+            Destination::Unicast(self.source, message.ciaddr)
         } else {
             Destination::Relay(message.giaddr)
         };

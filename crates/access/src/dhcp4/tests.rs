@@ -62,9 +62,13 @@ impl Rig {
     }
 
     fn send(&mut self, client: &Client, kind: Type) -> Outcome {
+        self.send_from(client, kind, MAC, client.ciaddr.into(), false)
+    }
+
+    fn send_from(&mut self, client: &Client, kind: Type, source: Mac, from: Ipv4Addr, routed: bool) -> Outcome {
         self.sent += 1;
         let octets = client.octets(kind);
-        let request = Request { line: LINE, group: 1, source: MAC, octets: &octets };
+        let request = Request { line: LINE, group: 1, source, from, routed, octets: &octets };
         self.server.receive(&mut self.pools, self.now, &request)
     }
 
@@ -93,9 +97,14 @@ impl Rig {
 
     /// Brings the client up; returns its address.
     fn bind(&mut self) -> Ipv4Addr {
-        assert_eq!(self.send(&Client::default(), Type::Discover), Outcome::Offered);
+        self.bind_by(None)
+    }
+
+    /// As [`bind`](Self::bind), through an access node that writes that option 82.
+    fn bind_by(&mut self, agent: Option<&[u8]>) -> Ipv4Addr {
+        assert_eq!(self.send(&by(agent, &[]), Type::Discover), Outcome::Offered);
         let address = self.reply().address;
-        let request = Client::with(&[(50, &address.octets()), (54, &SERVER.octets())]);
+        let request = by(agent, &[(50, &address.octets()), (54, &SERVER.octets())]);
         assert_eq!(self.send(&request, Type::Request), Outcome::Stored);
         let (ticket, _) = self.stored();
         self.server.durable(ticket);
@@ -109,6 +118,12 @@ impl Rig {
         let counted: u64 = Outcome::ALL.iter().map(|outcome| self.server.count(*outcome)).sum();
         assert_eq!((self.server.received(), counted), (self.sent, self.sent));
     }
+}
+
+/// A message with an access node's option 82.
+fn by(agent: Option<&[u8]>, options: &[(u8, &[u8])]) -> Client {
+    let options = options.iter().copied().chain(agent.map(|agent| (82, agent)));
+    Client::with(&options.collect::<Vec<_>>())
 }
 
 fn options(reply: &Reply) -> Vec<(u8, Vec<u8>)> {
@@ -224,6 +239,64 @@ fn release_and_decline_end_the_lease() {
     rig.done();
 }
 
+/// Option 82 with a circuit ID, and a rate that is another one each time.
+fn agent(circuit: u8, rate: u8) -> [u8; 16] {
+    [1, 1, circuit, 9, 11, 0, 0, 0x0d, 0xe9, 6, 0x81, 4, 0, 0, 0, rate]
+}
+
+#[test]
+fn neighbours_release_no_lease() {
+    let mut rig = Rig::new();
+    let (own, other) = (agent(7, 1), agent(8, 1));
+    let address = rig.bind_by(Some(&own));
+    let release = |agent: Option<&[u8]>| Client { ciaddr: address.octets(), ..by(agent, &[(54, &SERVER.octets())]) };
+    let stranger = Ipv4Addr::new(10, 0, 0, 99);
+    for (client, from) in [(release(Some(&other)), address), (release(None), address), (release(Some(&own)), stranger)]
+    {
+        assert_eq!(rig.send_from(&client, Type::Release, MAC, from, false), Outcome::NotTheLease);
+    }
+    let decline = by(Some(&other), &[(50, &address.octets())]);
+    assert_eq!(rig.send(&decline, Type::Decline), Outcome::NotTheLease);
+    // Nor after a renewal of theirs: the line that a lease was granted by counts.
+    let renewal = Client { ciaddr: address.octets(), ..by(Some(&other), &[]) };
+    assert_eq!(rig.send(&renewal, Type::Request), Outcome::Acknowledged);
+    rig.reply();
+    assert_eq!(rig.send(&release(Some(&other)), Type::Release), Outcome::NotTheLease);
+    assert_eq!(
+        rig.send(&release(Some(&agent(7, 2))), Type::Release),
+        Outcome::Released,
+        "the rate is another one by now"
+    );
+    assert!(matches!(rig.server.next_action(), Some(Action::Erase(_))));
+    rig.done();
+}
+
+#[test]
+fn clients_behind_a_router_renew_and_release() {
+    let mut rig = Rig::new();
+    let (router, relay) = (Mac([2, 0, 0, 0, 0, 1]), [10, 0, 0, 254]);
+    let through = |options: &[(u8, &[u8])]| Client { giaddr: relay, ..by(Some(&agent(7, 1)), options) };
+    assert_eq!(rig.send_from(&through(&[]), Type::Discover, router, relay.into(), true), Outcome::Offered);
+    let address = rig.reply().address;
+    let renewal = Client { ciaddr: address.octets(), ..Client::default() };
+    let renew = |rig: &mut Rig, from, routed| rig.send_from(&renewal, Type::Request, router, from, routed);
+    assert_eq!(renew(&mut rig, address, true), Outcome::HardwareAddress, "what is only offered is not renewed");
+    let request = through(&[(50, &address.octets()), (54, &SERVER.octets())]);
+    assert_eq!(rig.send_from(&request, Type::Request, router, relay.into(), true), Outcome::Stored);
+    let (ticket, _) = rig.stored();
+    rig.server.durable(ticket);
+    assert_eq!(rig.reply().to, Destination::Relay(relay.into()));
+    assert_eq!(renew(&mut rig, address, true), Outcome::Acknowledged);
+    assert_eq!(rig.reply().to, Destination::Unicast(router, address));
+    assert_eq!(renew(&mut rig, address, false), Outcome::HardwareAddress, "relay agents are not trusted");
+    assert_eq!(renew(&mut rig, relay.into(), true), Outcome::HardwareAddress, "from another address");
+    let release = Client { ciaddr: address.octets(), ..Client::with(&[(54, &SERVER.octets())]) };
+    assert_eq!(rig.send_from(&release, Type::Release, router, relay.into(), true), Outcome::HardwareAddress);
+    assert_eq!(rig.send_from(&release, Type::Release, router, address, true), Outcome::Released);
+    assert!(matches!(rig.server.next_action(), Some(Action::Erase(_))));
+    rig.done();
+}
+
 #[test]
 fn renewal_leaves_another_vrfs_ack_alone() {
     let mut rig = Rig::new();
@@ -287,7 +360,14 @@ fn refused_record_gives_no_ack() {
 fn spoofed_and_unreadable_requests_are_counted() {
     let mut rig = Rig::new();
     let octets = Client::default().octets(Type::Discover);
-    let spoofed = Request { line: LINE, group: 1, source: Mac([2; 6]), octets: &octets };
+    let spoofed = Request {
+        line: LINE,
+        group: 1,
+        source: Mac([2; 6]),
+        from: Ipv4Addr::UNSPECIFIED,
+        routed: false,
+        octets: &octets,
+    };
     assert_eq!(rig.server.receive(&mut rig.pools, rig.now, &spoofed), Outcome::HardwareAddress);
     let unknown = Request { group: 9, source: MAC, ..spoofed };
     assert_eq!(rig.server.receive(&mut rig.pools, rig.now, &unknown), Outcome::UnknownGroup);
@@ -320,7 +400,14 @@ fn relay_names_the_line_and_forgets_it() {
     let discover = Client::default().octets(Type::Discover);
     let relayed = relay.to_server(LINE, b"olt eth 1/1:7", &discover).expect("relayed");
     let mut rig = Rig::new();
-    let request = Request { line: Line::default(), group: 1, source: Mac([2; 6]), octets: &relayed };
+    let request = Request {
+        line: Line::default(),
+        group: 1,
+        source: Mac([2; 6]),
+        from: relay.address,
+        routed: false,
+        octets: &relayed,
+    };
     rig.server.receive(&mut rig.pools, rig.now, &request);
     let answer = rig.reply();
     assert_eq!(answer.to, Destination::Relay(relay.address));

@@ -5,6 +5,7 @@ mod subscribers;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
 use dataplane::config::VlanStack;
@@ -16,8 +17,8 @@ pub use self::lists::{Lists, Numbers};
 use self::subscribers::Seen;
 use super::ShapePlan;
 use super::{
-    Accounted, Config, ConfigError, Group, Model, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix, parse_rate,
-    wrong,
+    Accounted, Config, ConfigError, GardenPlan, Group, Model, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix,
+    parse_rate, wrong,
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
@@ -148,6 +149,8 @@ pub struct ProfilePlan {
     pub layer2: bool,
     /// The number of its access list, from 1; 0: none.
     pub acl: u16,
+    /// What its subscribers may reach; none: everything.
+    pub garden: Option<Arc<GardenPlan>>,
     /// Priority code point by class selector.
     pub pcp: [u8; 8],
     /// DSCP by priority code point of the outer tag.
@@ -247,6 +250,7 @@ impl Config {
             down,
             layer2: profile.accounted == Accounted::L2,
             acl: self.list_number(first_list, &[&"profile", &n, &"acl"], profile.acl.as_deref())?,
+            garden: self.garden_plan(n)?,
             pcp: profile.pcp.unwrap_or([0, 1, 2, 3, 4, 5, 6, 7]),
             dscp: profile.dscp,
         })

@@ -77,7 +77,8 @@ pub struct GroupSessions {
     /// Whether DHCP messages are served that a relay agent on the line has forwarded (giaddr; Relay-forward). Off, where
     /// subscribers could send them themselves: such messages may name any hardware address. In N:1 groups it tells
     /// subscribers apart: chaddr of DHCPv4, and of DHCPv6 the client link-layer address (option 79, RFC 6939), which relay
-    /// agents must insert. Access nodes that insert option 82 only are no such agents (TR-101, 3.8).
+    /// agents must insert. What a client behind a router sends by unicast, to renew or release its lease, is served if it
+    /// comes from the leased address. Access nodes that insert option 82 only are no such agents (TR-101, 3.8).
     pub relayed: bool,
     /// Whether an access node in front of the group's lines inserts the circuit ID, in option 82 of DHCPv4 or as Interface-Id
     /// of a DHCPv6 relay message, and removes what subscribers write there themselves: it is then User-Name of RADIUS. Off:

@@ -51,6 +51,7 @@ impl Live<Config> for Control {
             return Ok(Change { config: numbered, routes, made: None, nat: None });
         }
         self.check_marks(config)?;
+        self.check_gardens(config)?;
         self.check_shapes(config)?;
         let (mut layout, lists) = self.prepare_lists(&numbered)?;
         self.check_rows(&numbered, &layout)?;
@@ -133,6 +134,15 @@ impl Control {
         marks.map_or(Ok(()), |n| {
             let what = "no profile wrote DSCPs when this process was started";
             Err(wrong(&[&"profile", &n, &"dscp"], what, "leave it out, or restart the gateway"))
+        })
+    }
+
+    /// Workers hold packets against walled gardens only where there was one at start.
+    fn check_gardens(&self, config: &Config) -> Result<(), ConfigError> {
+        let gardens = config.profile.iter().position(|profile| profile.garden.is_some()).filter(|_| !self.gardens);
+        gardens.map_or(Ok(()), |n| {
+            let what = "no profile had a walled garden when this process was started";
+            Err(wrong(&[&"profile", &n, &"garden"], what, "leave it out, or restart the gateway"))
         })
     }
 

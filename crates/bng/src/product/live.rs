@@ -21,8 +21,8 @@ const OWN: &[LiveKey] = &[
     key(
         "profile",
         "New subscribers, and those there are, have the new rates, access list and priorities; counters stay. A profile that \
-         subscribers have cannot be taken out. Packets that wait go on waiting, under the new rates. Refused: the first `dscp` \
-         and the first `shape` of all profiles.",
+         subscribers have cannot be taken out. Packets that wait go on waiting, under the new rates. Refused: the first `dscp`, \
+         the first `garden` and the first `shape` of all profiles.",
     ),
     key("group.*.s_vlan_rate", "Counts for packets that wait, too."),
     key("group.*.overhead", "As `group.*.s_vlan_rate`."),

@@ -251,7 +251,8 @@ fn sessions(control: &Control) -> SessionsView {
         ("relayed", "Dropped: a relay agent's message, in a group that trusts none.", counts.relayed),
         (
             "client_unnamed",
-            "Dropped: chaddr is not the frame's source, or a relay agent sends no client address (option 79).",
+            "Dropped: chaddr is not the frame's source and no lease tells whose it is, or a relay agent sends no client address \
+             (option 79).",
             counts.unnamed,
         ),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),

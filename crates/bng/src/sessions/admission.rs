@@ -1,8 +1,12 @@
 //! Who gets a session: requests from the queue, authentication, and what a RADIUS server changes later.
 
+use std::net::Ipv4Addr;
+
 use access::Time;
 use access::dhcp4;
 use access::dhcp6;
+use access::lease::{Kind, LeaseKey};
+use access::pool::State;
 use access::queue::Class as Urgency;
 use access::subscriber::{Identity, Vlans};
 use radius::coa::ErrorCause;
@@ -21,7 +25,7 @@ use crate::slow::ControlPacket;
 fn circuit_of(frame: &[u8]) -> Option<String> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty()).map(str::to_owned);
     match frames::read(frame)? {
-        Carried::Dhcp4(octets) => {
+        Carried::Dhcp4(_, octets) => {
             let agent = dhcp4::Message::parse(octets).ok()?.agent?;
             text(access::option82::RelayAgent::parse(agent).ok()?.circuit_id?)
         }
@@ -37,15 +41,16 @@ fn user_of(has_access_node: bool, frame: &[u8], line: &str) -> String {
 }
 
 /// The hardware address of a request's client: the frame's source, or where relay agents are trusted, what they tell
-/// (chaddr; option 79 of DHCPv6, RFC 6939). None: it is no station's; chaddr is not the source of a client's own frame, or
-/// a relay agent's message names no client.
+/// (chaddr; option 79 of DHCPv6, RFC 6939), or chaddr where a router may have forwarded what a client sent from its address.
+/// None: it is no station's; chaddr is not the source of a client's own frame, or a relay agent's message names no client.
 pub(super) fn client_of(served: &Served, frame: &[u8]) -> Option<Mac> {
     let source = frames::source(frame);
     let client = match frames::read(frame) {
-        Some(Carried::Dhcp4(octets)) => {
+        Some(Carried::Dhcp4(from, octets)) => {
             let client = wire::fast::array(octets, 28).map(Mac)?;
             let is_relayed = octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]);
-            Some(client).filter(|client| is_relayed && served.relayed || *client == source)
+            let is_told = served.relayed && (is_relayed || is_routed(from, octets));
+            Some(client).filter(|client| is_told || *client == source)
         }
         Some(Carried::Dhcp6(_, octets)) if served.relayed && dhcp6::is_relayed(octets) => {
             let message = dhcp6::Message::parse(octets).ok()?;
@@ -58,10 +63,15 @@ pub(super) fn client_of(served: &Served, frame: &[u8]) -> Option<Mac> {
     client.filter(|mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6])
 }
 
+/// Whether a DHCPv4 message may be of a client behind a router: it comes from the address that it says its client has.
+fn is_routed(from: Ipv4Addr, octets: &[u8]) -> bool {
+    !from.is_unspecified() && octets.get(12..16).is_some_and(|ciaddr| ciaddr == from.octets())
+}
+
 /// Whether a request gives back what its client has: no server is asked about it.
 fn gives_back(frame: &[u8]) -> bool {
     match frames::read(frame) {
-        Some(Carried::Dhcp4(octets)) => dhcp4::Message::parse(octets)
+        Some(Carried::Dhcp4(_, octets)) => dhcp4::Message::parse(octets)
             .is_ok_and(|message| matches!(message.kind, dhcp4::Type::Release | dhcp4::Type::Decline)),
         Some(Carried::Dhcp6(_, octets)) => dhcp6::Message::parse(octets)
             .is_ok_and(|message| matches!(message.kind, Some(dhcp6::Type::Release | dhcp6::Type::Decline))),
@@ -77,7 +87,7 @@ impl Sessions {
         }
         let Some(served) = self.served(packet.group) else { return false };
         let urgency = match frames::read(&packet.frame) {
-            Some(Carried::Dhcp4(octets))
+            Some(Carried::Dhcp4(_, octets))
                 if !served.relayed && octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]) =>
             {
                 self.counts.relayed += 1;
@@ -89,7 +99,7 @@ impl Sessions {
                 self.counts.relayed += 1;
                 return true;
             }
-            Some(Carried::Dhcp4(octets)) => dhcp4::class(octets),
+            Some(Carried::Dhcp4(_, octets)) => dhcp4::class(octets),
             Some(Carried::Dhcp6(_, octets)) => dhcp6::class(octets),
             Some(Carried::Solicitation) => Some(Urgency::Discover),
             // Of neighbour discovery only solicitations for routers are for us.
@@ -100,7 +110,8 @@ impl Sessions {
             self.counts.unreadable += 1;
             return true;
         };
-        let Some(client) = client_of(served, &packet.frame) else {
+        let client = client_of(served, &packet.frame).filter(|client| self.is_certain(served, *client, &packet));
+        let Some(client) = client else {
             self.counts.unnamed += 1;
             return true;
         };
@@ -113,6 +124,22 @@ impl Sessions {
         // What is dropped is counted there.
         let _ = self.queue.push(steady, identity, urgency, packet);
         true
+    }
+
+    /// Whether a request is its client's: one that a router has forwarded comes from the address that the client has a lease
+    /// of. A relay agent on the line could have named any client; no other station can.
+    fn is_certain(&self, served: &Served, client: Mac, packet: &ControlPacket) -> bool {
+        let Some(Carried::Dhcp4(from, octets)) = frames::read(&packet.frame) else { return true };
+        let is_relayed = octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]);
+        if is_relayed || client == frames::source(&packet.frame) {
+            return true;
+        }
+        let Ok(message) = dhcp4::Message::parse(octets) else { return false };
+        let identifier = message.client_id.map_or(0, |id| access::identifier_hash(&[id]));
+        let client = access::ClientKey { line: line_of(packet.line), mac: client.0, identifier };
+        let Some(pools) = self.pools.get(served.instance) else { return false };
+        let slot = pools.find(&LeaseKey { kind: Kind::Ip4, client });
+        slot.is_some_and(|slot| pools.lease(slot).state() == State::Bound && pools.ip4(slot) == Some(from))
     }
 
     /// Serves a request, once its subscriber is known to the servers that decide about it.
@@ -243,8 +270,6 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::super::frames::{Link, Tags};
     use super::*;
 
@@ -312,6 +337,15 @@ mod tests {
         assert_eq!(client_of(&served, &dhcp4(0, relay)), Some(relay));
         assert_eq!(client_of(&served, &dhcp4(0, client)), None, "a client's own frame has its address");
         assert_eq!(client_of(&served, &dhcp4(10, Mac([0xff; 6]))), None);
+        let routed = |from: Ipv4Addr| {
+            let mut body = vec![0; 240];
+            body[12..16].copy_from_slice(&[100, 65, 0, 9]);
+            body[28..34].copy_from_slice(&client.0);
+            frames::datagram4(&link, (from, 68), (Ipv4Addr::new(100, 65, 0, 1), 67), &body).expect("a frame")
+        };
+        let own = routed(Ipv4Addr::new(100, 65, 0, 9));
+        assert_eq!(client_of(&served, &own), Some(client));
+        assert_eq!(client_of(&served, &routed(Ipv4Addr::new(100, 65, 0, 8))), None, "from another's address");
         let dhcp6 = |link_address: u8, option: &[u8]| {
             let mut body = vec![12, 0];
             body.extend([0; 15]);
@@ -328,6 +362,7 @@ mod tests {
         assert_eq!(client_of(&served, &dhcp6(1, &[])), None, "the relay agent's address is no client's");
         assert_eq!(client_of(&served, &dhcp6(0, &[])), Some(relay), "an LDRA leaves the link header as it is");
         let untrusted = Served { relayed: false, ..served };
+        assert_eq!(client_of(&untrusted, &own), None);
         assert_eq!(client_of(&untrusted, &dhcp6(1, &option)), Some(relay));
     }
 }

@@ -40,8 +40,8 @@ pub struct Link {
 /// What a line's frame carries, as far as sessions go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried<'a> {
-    /// A UDP payload over IPv4.
-    Dhcp4(&'a [u8]),
+    /// A UDP payload over IPv4, and its source.
+    Dhcp4(Ipv4Addr, &'a [u8]),
     /// A UDP payload over IPv6, and its source.
     Dhcp6(Ipv6Addr, &'a [u8]),
     /// A router solicitation.
@@ -64,7 +64,8 @@ pub fn read(frame: &[u8]) -> Option<Carried<'_>> {
             let udp = udp::Packet::new_checked(datagram).ok()?;
             // No checksum is allowed over IPv4 (RFC 768).
             let right = udp.checksum() == 0 || udp.is_checksum_right(repr.pseudo(udp.length()));
-            right.then(|| datagram.get(8..usize::from(udp.length())).map(Carried::Dhcp4)).flatten()
+            let payload = datagram.get(8..usize::from(udp.length())).filter(|_| right)?;
+            Some(Carried::Dhcp4(repr.src, payload))
         }
         ethertype::IP6 => {
             let repr = ip6::Repr::parse(packet).ok()?;

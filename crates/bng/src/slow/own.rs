@@ -270,7 +270,7 @@ fn owner_of(about: &About<'_>, frame: &Frame, to: Side, state: &State, env: &Env
 }
 
 /// The sender of a packet as a number, for limits.
-fn sender_key(packet: &[u8]) -> u64 {
+pub(super) fn sender_key(packet: &[u8]) -> u64 {
     match packet.first().map(|first| first >> 4) {
         Some(6) => fast::be64(packet, L3L4::V6_SRC).unwrap_or(0),
         _ => fast::be32(packet, 12).unwrap_or(0).into(),

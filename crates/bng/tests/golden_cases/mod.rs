@@ -11,13 +11,14 @@ pub use wire::Mac;
 pub mod access;
 pub mod control;
 pub mod errors;
+pub mod garden;
 pub mod nat;
 pub mod ports;
 pub mod rates;
 
 /// Every case of every group.
 pub fn all() -> Vec<Case> {
-    [access::all, control::all, errors::all, nat::all, ports::all, rates::all]
+    [access::all, control::all, errors::all, garden::all, nat::all, ports::all, rates::all]
         .iter()
         .flat_map(|group| group())
         .collect()
