@@ -251,8 +251,12 @@ impl Random {
     }
 
     /// A packet like that one: some octets, its length, or both are others. Half of them have whole checksums again.
+    /// Not of ARP: what a burst of changed answers leaves depends on when tables change.
     fn change(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut changed = packet.to_vec();
+        if packet.get(12..14) == Some(&[8, 6]) {
+            return changed;
+        }
         changed.resize(changed.len().max(15), 0);
         for _ in 0..=self.below(3) {
             let at = self.below(changed.len().min(100));
@@ -289,7 +293,7 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
     let asked = std::env::var("WEIR_CHANGES").ok();
     let mut words = asked.iter().flat_map(|text| text.split_whitespace()).map(|word| word.parse().expect("a number"));
     let (count, seed): (u64, u64) = (words.next().unwrap_or(8), words.next().unwrap_or(1));
-    // What a burst of changed answers of neighbours leaves depends on when tables change.
+    // Neighbours that answer as a host in IPv6 do, likewise.
     let all = cases().enumerate().filter(|(_, case)| !case.name.starts_with("neighbours/"));
     let cases = all.filter(|(n, _)| asked.is_some() || n % 3 == 0);
     let (mut taken, mut sent, mut faults) = (0, 0, Vec::new());
