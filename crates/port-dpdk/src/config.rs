@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_names_a_device_and_its_arguments() {
+    fn dpdk_uri_names_a_device_and_its_arguments() {
         let config = read("dpdk:net_pcap0,rx_pcap=/a/in.pcap,tx_pcap=b?queue=1&queues=2&ring=256&mtu=9000").unwrap();
         assert_eq!(config.device, "net_pcap0,rx_pcap=/a/in.pcap,tx_pcap=b");
         assert_eq!((config.name(), config.is_pci()), ("net_pcap0", false));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_names_its_key() {
+    fn nonsense_in_a_dpdk_uri_names_its_key() {
         for (uri, said) in [
             ("dpdk:", "names no device"),
             ("dpdk:net_null0?queues=0", "`queues=0`"),

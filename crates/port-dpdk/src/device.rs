@@ -17,6 +17,9 @@ use crate::{eal, sys};
 /// `net_af_xdp` registers the whole mempool as UMEM and finds a packet at a fixed distance from its mbuf.
 pub const COPYING: &[&str] = &["net_af_xdp"];
 
+/// Drivers that count a packet they do not accept as an error of sending.
+const COUNT_REFUSED: &[&str] = &["net_memif", "net_vhost"];
+
 /// Mbufs of a copying device beside its rings.
 const COPY_SPARE: u32 = 1024;
 /// Slots beside the rings that starting a device takes.
@@ -204,6 +207,11 @@ impl Device {
     #[inline]
     pub fn copies(&self) -> Option<*mut sys::Mempool> {
         self.copy.as_ref().map(|pool| pool.0)
+    }
+
+    /// Whether its errors of sending have the packets that it did not accept among them.
+    pub fn counts_refused(&self) -> bool {
+        COUNT_REFUSED.contains(&self.driver.as_str())
     }
 
     /// Whether the link is up.

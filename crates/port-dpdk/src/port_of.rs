@@ -181,7 +181,9 @@ impl DpdkPort {
             self.counters.rx_ring_full = losses.rx_missed;
             self.counters.rx_errors = losses.rx_errors;
             self.counters.rx_no_frame = losses.rx_no_mbuf;
-            self.counters.tx_lost = losses.tx_errors;
+            // What was refused is counted as `tx_full` already.
+            let refused = if device.counts_refused() { self.counters.tx_full } else { 0 };
+            self.counters.tx_lost = losses.tx_errors.saturating_sub(refused);
         }
     }
 
@@ -282,7 +284,7 @@ impl Port for DpdkPort {
         let mut values = vec![sys::Xstat::default(); self.extras.len()];
         // SAFETY: the device is open; `values` has room for so many.
         let got = unsafe { sys::rte_eth_xstats_get(self.port, values.as_mut_ptr(), values.len() as u32) };
-        let got = usize::try_from(got).unwrap_or(0).min(values.len());
+        let got = usize::try_from(got).ok().filter(|got| *got <= values.len()).unwrap_or(0);
         for value in &values[..got] {
             if let Some(name) = usize::try_from(value.id).ok().and_then(|id| self.extras.get(id)) {
                 tell(name, value.value);

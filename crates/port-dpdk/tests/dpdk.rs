@@ -181,6 +181,9 @@ fn a_full_ring_refuses_and_a_closed_port_gives_back() {
     assert!(bed.ports[0].counters().tx_full > 0);
     assert_eq!(bed.ports[0].counters().tx_packets, sent as u64);
     // With the ring still full.
+    bed.ports[0].close(&mut bed.pool);
+    let counters = bed.ports[0].counters();
+    assert_eq!((counters.tx_lost, counters.tx_packets), (0, sent as u64), "what was refused is not lost");
     bed.close();
 }
 
