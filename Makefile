@@ -1,5 +1,5 @@
 # weir: short commands. Plain cargo works too.
-.PHONY: help setup setup-test build demo test quick bench check arrows miri loom fuzz install uninstall deb image clean
+.PHONY: help setup setup-test build dpdk demo test quick bench check arrows miri loom fuzz install uninstall deb image clean
 CARGO ?= cargo
 
 help:            ## List the commands
@@ -13,6 +13,10 @@ setup-test:      ## Install what is missing to test: nightly compiler, tshark, i
 
 build: setup     ## The release binary: target/release/weir
 	$(CARGO) build --release -p weir
+
+dpdk:            ## The same with DPDK ports (dpdk: URIs), over libdpdk, which it installs: target/dpdk/release/weir
+	@scripts/setup dpdk
+	$(CARGO) build --release -p weir --features dpdk --target-dir target/dpdk
 
 demo: build      ## A control plane, a user plane and 50,000 subscribers over real interfaces, 20 seconds, live
 	scripts/as-root target/release/weir demo

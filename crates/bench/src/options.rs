@@ -19,12 +19,14 @@ pub enum PortKind {
     Ring,
     /// AF_XDP.
     Xdp,
+    /// DPDK, by its AF_PACKET driver on the same links; in builds that have it.
+    Dpdk,
 }
 
 impl PortKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Memory, Self::Plain, Self::Mmsg, Self::Ring, Self::Xdp];
-    /// Those with sockets, slowest first.
+    pub const ALL: [Self; 6] = [Self::Memory, Self::Plain, Self::Mmsg, Self::Ring, Self::Xdp, Self::Dpdk];
+    /// Those with sockets that every build has, slowest first.
     pub const SOCKETS: [Self; 4] = [Self::Plain, Self::Mmsg, Self::Ring, Self::Xdp];
 
     /// As asked for on the command line.
@@ -35,6 +37,7 @@ impl PortKind {
             Self::Mmsg => "mmsg",
             Self::Ring => "ring",
             Self::Xdp => "xdp",
+            Self::Dpdk => "dpdk",
         }
     }
 
@@ -46,6 +49,7 @@ impl PortKind {
             Self::Mmsg => "packet-mmsg",
             Self::Ring => "packet-ring",
             Self::Xdp => "xdp",
+            Self::Dpdk => "dpdk",
         }
     }
 }
@@ -62,7 +66,7 @@ impl FromStr for PortKind {
     fn from_str(word: &str) -> Result<Self, BenchError> {
         let found = Self::ALL.into_iter().find(|kind| kind.word() == word || kind.name() == word);
         found.ok_or_else(|| {
-            BenchError::Asked(format!("no port is called `{word}`; there are memory, plain, mmsg, ring, xdp"))
+            BenchError::Asked(format!("no port is called `{word}`; there are memory, plain, mmsg, ring, xdp, dpdk"))
         })
     }
 }

@@ -84,6 +84,11 @@ pub fn uri(kind: PortKind, lab: &Lab, side: Side, link: usize, (worker, workers)
     let name = side.gateway(link);
     let base = match kind {
         PortKind::Xdp => Uri::new("xdp", &name).with("queue", worker),
+        PortKind::Dpdk => {
+            let device = format!("net_af_packet_{name},iface={name},qpairs={workers},framesz=1792,blocksz=28672");
+            let uri = Uri::new("dpdk", &device).with("queue", worker).with("queues", workers);
+            return uri.with("netns", lab.gateway());
+        }
         _ => Uri::new("packet", &name).with("mode", kind.word()),
     };
     // Offloads are as the lab has made them.

@@ -18,6 +18,15 @@ fn two_workers_do_as_one() {
     assert!(handed > 100, "only {handed} packets were handed over");
 }
 
+/// In a build with DPDK (`--features port-dpdk/dpdk`), packets that come in and leave by its capture file driver are the same.
+#[test]
+fn golden_cases_over_dpdk() {
+    if port_dpdk::BUILT {
+        port_dpdk::register();
+        testkit::over_dpdk::judge_all::<Device>(&golden_cases::root(), &golden_cases::all());
+    }
+}
+
 #[test]
 fn reasons_have_unique_names_and_sentences() {
     testkit::reasons::judge::<cmts::Cmts>();

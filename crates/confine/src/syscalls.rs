@@ -289,6 +289,9 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_poll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
+    // DPDK's thread of interrupts, whenever it waits for other descriptors than before.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_create,
 ];
 
 /// What opening ports takes beyond that.

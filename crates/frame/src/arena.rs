@@ -256,6 +256,17 @@ impl Arena {
         Some(Frame { slot, head: head as u16, len: len as u16, arena: self.id, meta: Meta::default() })
     }
 
+    /// Makes the token of a slot with a packet of `len` bytes from `head` of the slot: for devices that name slots by number.
+    /// None when the packet does not lie inside the slot: a device that went wrong.
+    ///
+    /// # Safety
+    /// As for [`Arena::mint`].
+    #[inline]
+    pub unsafe fn mint_within(&self, slot: u32, head: u16, len: u16) -> Option<Frame> {
+        let fits = slot < self.shape.slots && u32::from(head) + u32::from(len) <= u32::from(self.shape.slot_bytes);
+        fits.then_some(Frame { slot, head, len, arena: self.id, meta: Meta::default() })
+    }
+
     /// Whether the frame is of this arena.
     #[inline]
     pub fn owns(&self, frame: &Frame) -> bool {

@@ -205,6 +205,7 @@ impl Text {
                 let help = match uri.kind() {
                     "packet" => "add fanout=subscriber&group=1&member={worker}/{workers}",
                     "xdp" => "add queue={worker}",
+                    "dpdk" => "add queue={worker}&queues={workers}",
                     _ => "put {worker} somewhere in the URI: it stands for the worker's number",
                 };
                 return Err(self.at(&path, what, help));

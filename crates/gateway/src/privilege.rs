@@ -59,6 +59,8 @@ pub struct Privileges {
     helper: Option<Helper>,
     notify: Option<Notify>,
     landlock: Option<Landlock>,
+    /// Ports over DPDK: it started threads of its own when the first was opened.
+    has_dpdk: bool,
     /// When the helper was looked at; none: it is to be looked at now.
     looked: Option<Instant>,
     helper_gone: bool,
@@ -121,6 +123,7 @@ impl Privileges {
                  or grant CAP_IPC_LOCK"
             );
         }
+        let has_dpdk = uris.iter().any(|uri| uri.kind() == "dpdk");
         let scope = Scope { ports, memory: registers.then(|| port::xdp::registered_bytes(arena)) };
         let start = || Helper::start(&scope, mode(section));
         let helper = (section.confine && !scope.ports.is_empty()).then(start).transpose()?;
@@ -129,6 +132,7 @@ impl Privileges {
             helper,
             notify: Notify::connect(),
             landlock: None,
+            has_dpdk,
             looked: None,
             helper_gone: false,
         })
@@ -141,7 +145,8 @@ impl Privileges {
     pub(crate) fn of_helper(section: &ProcessSection, helper: Option<(u32, OwnedFd)>) -> anyhow::Result<Self> {
         let helper = helper.map(|(pid, socket)| Helper::adopt(pid, socket)).transpose()?;
         let (section, notify) = (section.clone(), Notify::connect());
-        Ok(Self { section, helper, notify, landlock: None, looked: None, helper_gone: false })
+        // Ports over DPDK are not handed over.
+        Ok(Self { section, helper, notify, landlock: None, has_dpdk: false, looked: None, helper_gone: false })
     }
 
     /// Drops every capability, becomes the configured user and limits files to `reach`. There is one thread: those made
@@ -172,6 +177,13 @@ impl Privileges {
             tracing::warn!(
                 target: "process", event = "landlock_missing", landlock = landlock.enforced.as_str(),
                 "this kernel does not limit which files the gateway may open: Landlock needs Linux 5.13, its newest rules 6.12"
+            );
+        }
+        if self.has_dpdk {
+            tracing::warn!(
+                target: "process", event = "dpdk_threads_limited_less",
+                "threads of DPDK, started before, keep the user and the files of the start: Landlock and [process] user do \
+                 not hold for them; they have no capability, and their system calls are filtered"
             );
         }
         self.landlock = Some(landlock);

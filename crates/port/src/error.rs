@@ -117,6 +117,16 @@ pub enum PortError {
         /// What is wrong.
         what: String,
     },
+    /// A driver outside the kernel refused.
+    #[error("{doing} failed: {why}; {advice}")]
+    Device {
+        /// What was tried, on what.
+        doing: String,
+        /// What the driver said.
+        why: String,
+        /// What to do.
+        advice: String,
+    },
     /// An eBPF program, map or attachment was refused.
     #[error(transparent)]
     Bpf(#[from] crate::bpf::BpfError),

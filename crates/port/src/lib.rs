@@ -7,6 +7,7 @@
 //! | `packet:eth0?mode=auto\|ring\|slots\|mmsg\|plain` | AF_PACKET: [`packet`] |
 //! | `xdp:eth0?queue=0&copy=auto` | AF_XDP: [`xdp`] |
 //! | `tun:ogstun?offloads=on` | a TUN interface of the host: [`tun`] |
+//! | `dpdk:0000:00:05.0?queue=0&queues=1` | a DPDK device: crate `port-dpdk`, an optional part of a build |
 //!
 //! | key on any of them | wrapper |
 //! |---|---|
@@ -27,7 +28,7 @@ pub mod bpf;
 pub mod capture;
 mod changes;
 mod claim;
-mod clock;
+pub mod clock;
 mod error;
 pub mod faulty;
 pub mod helper;
@@ -54,6 +55,6 @@ pub use error::PortError;
 pub use frame::{Caps, Link, Port, PortCounters, PortHandover};
 pub use memory::Wires;
 pub use moderate::{Moderation, files as sys_files};
-pub use open::{OpenContext, open, set_borrowed, take_over};
+pub use open::{OpenContext, Opener, open, set_borrowed, set_dpdk_opener, take_over};
 pub use packet::{Look, Steer, SteerExtensions, SteerSpec};
 pub use uri::Uri;

@@ -1,5 +1,6 @@
 //! From a URI to a port.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use frame::{Pool, Port, PortHandover};
@@ -31,6 +32,16 @@ impl<'a> OpenContext<'a> {
     }
 }
 
+/// Opens a port of a kind that another crate brings, without wrappers.
+pub type Opener = fn(&Uri, &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortError>;
+
+static DPDK: OnceLock<Opener> = OnceLock::new();
+
+/// From now on `dpdk:` URIs are opened by `opener`. The first one stays.
+pub fn set_dpdk_opener(opener: Opener) {
+    let _ = DPDK.set(opener);
+}
+
 /// Opens the port a URI names, inside the wrappers it asks for.
 ///
 /// # Errors
@@ -45,8 +56,16 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
         "packet" => Box::new(Packet::open(uri, &cx.steer)?),
         "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool.arena())?),
         "tun" => Box::new(Tun::open(uri)?),
+        "dpdk" => match DPDK.get() {
+            Some(open) => open(uri, cx)?,
+            None => {
+                let what = "a `dpdk:` port in this build of the program".to_owned();
+                let advice = "build it with DPDK (`make dpdk`), or use an `xdp:` port".to_owned();
+                return Err(PortError::Unsupported { what, advice });
+            }
+        },
         _ => {
-            let what = format!("there is no kind `{}`; there are memory, pcap, packet, xdp and tun", uri.kind());
+            let what = format!("there is no kind `{}`; there are memory, pcap, packet, xdp, tun and dpdk", uri.kind());
             return Err(PortError::BadUri { uri: uri.to_string(), what });
         }
     };
@@ -155,6 +174,7 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(error("carrier:pigeon").contains("there is no kind `carrier`"));
+        assert!(error("dpdk:net_null0").contains("build it with DPDK"));
         assert!(error("memory:x?mode=ring").contains("`mode` is not a key of memory ports"));
         assert!(error("memory:x?mac=1:2").contains("six bytes"));
         assert!(error("memory:x?pace=fast").contains("1Gbit/s"));

@@ -23,7 +23,12 @@ pub use counters::{Counters, Dropped};
 pub use folder::Folder;
 pub use run::{Outcome, Subject, run};
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
+
+use crate::pcap::Seen;
+use crate::rig::{Doors, with_doors};
 
 /// Declares a group's cases: a list of all, and whatever the test program makes of each by its macro `for_each_case!`.
 #[macro_export]
@@ -91,6 +96,26 @@ pub fn judge<S: Subject>(root: &Path, case: &Case) {
     if blessing() {
         folder.write(case, &outcome).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     }
+}
+
+/// Runs a case on a subject with other ports than memory ports, made from the packets that come in, and compares with what is
+/// recorded: everything is the same.
+///
+/// # Errors
+/// All differences, when there are some.
+pub fn judge_with_doors<S: Subject>(
+    root: &Path,
+    case: &Case,
+    doors: impl FnOnce(&BTreeMap<String, Vec<Seen>>) -> Rc<Doors>,
+) -> Result<(), String> {
+    let read = Folder::of(root, &case.name).read().map_err(|error| format!("{}: {error}", case.name))?;
+    let run = || run::<S>(&read.config, &read.steps, &read.inputs, read.until);
+    let (outcome, mut faults) = with_doors(doors(&read.inputs), run);
+    faults.extend(compare::recording(&outcome, &read));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{}: {}\n\n{}\n", case.name, case.text, faults.join("\n")))
 }
 
 /// Runs all those cases on subjects of several workers, as [`judge_shared`]; returns how many packets were handed over.

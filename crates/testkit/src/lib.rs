@@ -14,6 +14,7 @@
 //! - [`rig`]: a worker between memory ports, under a clock that the test sets.
 //! - [`events`]: the events that a piece of code reports.
 //! - [`golden`]: cases as folders: configuration, packets in, packets out, all counters.
+//! - [`over_dpdk`]: the same cases over DPDK's capture file driver.
 //!
 //! A dependency of tests only; it may panic where a test should fail.
 
@@ -21,6 +22,7 @@
 
 pub mod events;
 pub mod golden;
+pub mod over_dpdk;
 pub mod packet;
 pub mod pcap;
 pub mod reasons;

@@ -1,5 +1,7 @@
 //! Workers between memory wires, under a clock turned by hand.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -81,6 +83,21 @@ fn arena(memory: Memories) -> Arc<Arena> {
     Arena::new(config).expect("memory for an arena")
 }
 
+/// Makes a port of a rig: from what it is to be, its wire, and its worker's packet buffers.
+pub type Doors = dyn Fn(&PortSpec, &Wire, &mut Pool) -> Box<dyn Port>;
+
+thread_local! {
+    static DOORS: RefCell<Option<Rc<Doors>>> = const { RefCell::new(None) };
+}
+
+/// Runs something; rigs that it makes have ports by `doors`, not memory ports.
+pub fn with_doors<T>(doors: Rc<Doors>, run: impl FnOnce() -> T) -> T {
+    DOORS.set(Some(doors));
+    let result = run();
+    DOORS.set(None);
+    result
+}
+
 /// A worker, and the far ends of its ports.
 struct Member<G: Gateway> {
     worker: Worker<G>,
@@ -119,12 +136,14 @@ impl<G: Gateway> Rig<G> {
         let each = memory.slots as usize / crews.len().max(1);
         let seat = |WorkerInit { plane, layout, hand_off }| {
             let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
-            let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
-                Box::new(Memory::new(&*port.name, port.mac, wire))
+            let mut pool = Pool::new(&arena, each);
+            let doors = DOORS.with_borrow(Clone::clone);
+            let mut door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| match &doors {
+                Some(doors) => doors(port, wire, &mut pool),
+                None => Box::new(Memory::new(&*port.name, port.mac, wire)),
             };
-            let doors = ports.iter().zip(&wires).map(door).collect();
+            let doors = ports.iter().zip(&wires).map(&mut door).collect();
             let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
-            let pool = Pool::new(&arena, each);
             let worker = Worker::new(plane, layout, pool, doors, config).with_hand_off(hand_off);
             let stats = worker.env().stats.view();
             Member { worker, wires, stats }

@@ -13,6 +13,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("table", &["pages"]),
     ("engine", &["pages", "frame", "table"]),
     ("port", &["confine", "frame", "quantity", "wire"]),
+    // Empty but for builds with its feature.
+    ("port-dpdk", &["confine", "frame", "port"]),
     ("crypto", &["frame"]),
     ("dataplane", &["engine", "frame", "quantity", "table", "wire"]),
     ("pfcp", &["wire"]),
@@ -73,6 +75,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "pages",
             "pfcp",
             "port",
+            "port-dpdk",
             "quantity",
             "dataplane",
             "table",

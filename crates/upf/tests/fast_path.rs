@@ -298,7 +298,7 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
     let cases = all.filter(|(n, _)| asked.is_some() || n % 3 == 0);
     let (mut taken, mut sent, mut faults) = (0, 0, Vec::new());
     for (n, case) in cases {
-        let mut random = Random((seed << 16 | n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random(((seed << 16) + n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut with_changed = |packet: &Seen| {
             let others = (0..count).map(|_| Seen { at: packet.at, bytes: random.change(&packet.bytes) });
             others.chain([packet.clone()]).collect::<Vec<_>>()

@@ -28,6 +28,15 @@ fn fits_two_workers(case: &golden_cases::Case) -> bool {
     !case.config.contains_key("nat") && !case.steps.iter().any(beside)
 }
 
+/// In a build with DPDK (`--features port-dpdk/dpdk`), packets that come in and leave by its capture file driver are the same.
+#[test]
+fn golden_cases_over_dpdk() {
+    if port_dpdk::BUILT {
+        port_dpdk::register();
+        testkit::over_dpdk::judge_all::<Device>(&golden_cases::root(), &golden_cases::all());
+    }
+}
+
 #[test]
 fn reasons_have_unique_names_and_sentences() {
     testkit::reasons::judge::<upf::Upf>();

@@ -45,8 +45,8 @@ pub struct BenchArgs {
     /// measurement, but a bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
-    /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all [default: memory; with real: xdp; real also
-    /// has slots].
+    /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all; dpdk in builds that have it [default: memory;
+    /// with real: xdp; real also has slots].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
     /// Workers; the subscribers are divided among them.

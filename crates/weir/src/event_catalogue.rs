@@ -15,6 +15,7 @@ pub const EVENTS: &[Known] = &[
     Known("confined", "process", Info, "No thread has a capability; what the process may open and call is limited.", ""),
     Known("not_confined", "process", Warn, "`[process] confine = false`: the process keeps the privileges it was started with.", "Take it out, except to find a fault."),
     Known("landlock_missing", "process", Warn, "The kernel does not limit which files the gateway may open.", "Linux 5.13 or newer with Landlock."),
+    Known("dpdk_threads_limited_less", "process", Warn, "Threads of DPDK keep the user and the files of the start; they have no capability, and their system calls are filtered.", "Start as a user of its own where that matters."),
     Known("helper_gone", "process", Error, "The privileged helper has ended; the process stops.", "Start it again; report it."),
     Known("control_stalled", "process", Warn, "The control thread has made no turn for a second: PFCP and neighbours wait.", "Look at the load of the host and at `weir show peers`."),
     Known("control_back", "process", Info, "The control thread makes turns again.", ""),

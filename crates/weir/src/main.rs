@@ -56,6 +56,7 @@ fn main() -> ExitCode {
     if let Some(ended) = privilege::main_of_helper() {
         return ended;
     }
+    port_dpdk::register();
     let done = match Cli::read().command {
         Command::Shell(gateway::cli::Command::Schema(args)) => {
             gateway::outputs::schema(&args, GATEWAYS.0, outputs::OUTPUTS)

@@ -20,10 +20,12 @@ pub enum RealPort {
     Mmsg,
     /// AF_PACKET, one system call per packet.
     Plain,
+    /// DPDK, by its AF_PACKET driver; in builds that have it.
+    Dpdk,
 }
 
 impl RealPort {
-    /// All modes, fastest first.
+    /// The modes that every build has, fastest first.
     pub const ALL: [Self; 5] = [Self::Xdp, Self::Ring, Self::Slots, Self::Mmsg, Self::Plain];
 
     /// The word on the command line and in results.
@@ -34,6 +36,7 @@ impl RealPort {
             Self::Slots => "slots",
             Self::Mmsg => "mmsg",
             Self::Plain => "plain",
+            Self::Dpdk => "dpdk",
         }
     }
 
@@ -43,6 +46,7 @@ impl RealPort {
             Self::Xdp => format!("xdp:{interface}?offloads=keep"),
             Self::Ring => format!("packet:{interface}?mode=tpacket3&offloads=keep"),
             Self::Slots => format!("packet:{interface}?mode=tpacket2&offloads=keep"),
+            Self::Dpdk => format!("dpdk:net_af_packet_{interface},iface={interface},framesz=1792,blocksz=28672"),
             Self::Mmsg | Self::Plain => format!("packet:{interface}?mode={}&offloads=keep", self.word()),
         }
     }
@@ -60,8 +64,8 @@ impl RealPort {
             "tpacket2" => "slots",
             other => other,
         };
-        let found = Self::ALL.into_iter().find(|port| port.word() == word);
-        let known = "xdp, ring (or tpacket3), slots (or tpacket2), mmsg, plain, all";
+        let found = Self::ALL.into_iter().chain([Self::Dpdk]).find(|port| port.word() == word);
+        let known = "xdp, ring (or tpacket3), slots (or tpacket2), mmsg, plain, all, dpdk";
         found
             .map(|port| vec![port])
             .ok_or_else(|| BenchError::Asked(format!("unknown port \"{word}\"; allowed: {known}")))
@@ -247,7 +251,7 @@ mod tests {
             let said = word.parse::<Offered>().expect_err(word).to_string();
             assert!(said.contains(word) && said.contains("1.5M"), "{said}");
         }
-        assert!(RealPort::named("dpdk").expect_err("dpdk").to_string().contains("slots"));
+        assert!(RealPort::named("rdma").expect_err("rdma").to_string().contains("slots"));
         assert!("both".parse::<Flow>().expect_err("both").to_string().contains("mixed"));
         assert_eq!(RealPort::named("all").expect("all").len(), 5);
     }

@@ -191,10 +191,10 @@ impl Sessions {
                 entering.turn = Some(kernel.turn);
             }
             let is_behind = entering.turn.is_some_and(|turn| kernel.drained >= turn);
-            if !is_behind || !self.try_to_enter(entering.handle, Some(entering.stood)) {
-                if let Some(kernel) = &mut self.kernel {
-                    kernel.entering.push_back(entering);
-                }
+            if (!is_behind || !self.try_to_enter(entering.handle, Some(entering.stood)))
+                && let Some(kernel) = &mut self.kernel
+            {
+                kernel.entering.push_back(entering);
             }
         }
     }

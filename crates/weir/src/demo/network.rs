@@ -162,6 +162,7 @@ fn uri(kind: PortKind, interface: &str) -> String {
         PortKind::Mmsg => format!("packet:{interface}?mode=mmsg"),
         PortKind::Plain => format!("packet:{interface}?mode=plain"),
         PortKind::Ring => format!("packet:{interface}?mode=tpacket3"),
+        PortKind::Dpdk => format!("dpdk:net_af_packet_{interface},iface={interface},framesz=1792,blocksz=28672"),
         PortKind::Memory => format!("packet:{interface}"),
     }
 }

@@ -1,0 +1,43 @@
+//! Builds the C shim over libdpdk, which pkg-config finds. Without the feature `dpdk` it does nothing.
+
+use std::env;
+use std::process::Command;
+
+const SHIM: &str = "src/shim.c";
+/// What the shim and the crate call; drivers are loaded by the environment layer when it starts.
+const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+
+fn main() {
+    println!("cargo::rerun-if-changed={SHIM}");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
+    if env::var_os("CARGO_FEATURE_DPDK").is_none() {
+        return;
+    }
+    let cflags = ask(&["--cflags"]);
+    let mut build = cc::Build::new();
+    build.file(SHIM).flag("-std=gnu11").define("ALLOW_EXPERIMENTAL_API", None).define("_GNU_SOURCE", None).opt_level(3);
+    // Headers of DPDK have warnings of their own.
+    build.warnings(false);
+    cflags.iter().for_each(|flag| {
+        build.flag(flag);
+    });
+    build.compile("weir_dpdk");
+    for flag in ask(&["--libs-only-L"]) {
+        if let Some(folder) = flag.strip_prefix("-L") {
+            println!("cargo::rustc-link-search=native={folder}");
+        }
+    }
+    for library in LIBRARIES {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+}
+
+/// What pkg-config says of libdpdk.
+fn ask(arguments: &[&str]) -> Vec<String> {
+    let needs = "the feature `dpdk` needs libdpdk 22.11 or later: `make dpdk` installs it";
+    let output = Command::new("pkg-config").args(arguments).arg("libdpdk >= 22.11").output();
+    let output = output.unwrap_or_else(|error| panic!("{needs} (pkg-config: {error})"));
+    assert!(output.status.success(), "{needs}\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,292 @@
+//! A device with its queues, each of which a port has.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use frame::Pool;
+use port::PortError;
+
+use crate::config::{Buffers, Config};
+use crate::packets::{self, Packets, Stock};
+use crate::{eal, sys};
+
+/// Drivers that take mbufs of a layout of their own: packets are copied between the arena and mbufs of DPDK's.
+///
+/// `net_af_xdp` registers the whole mempool as UMEM and finds a packet at a fixed distance from its mbuf.
+pub const COPYING: &[&str] = &["net_af_xdp"];
+
+/// Drivers that count a packet they do not accept as an error of sending.
+const COUNT_REFUSED: &[&str] = &["net_memif", "net_vhost"];
+
+/// Mbufs of a copying device beside its rings.
+const COPY_SPARE: u32 = 1024;
+/// Slots beside the rings that starting a device takes.
+const SPARE: usize = 128;
+/// Bursts of received packets that are taken out of a device before it closes.
+const DRAIN: usize = 64;
+
+/// Open devices of this process, by name.
+pub type Devices = HashMap<String, Weak<Device>>;
+
+static DEVICES: Mutex<Option<Devices>> = Mutex::new(None);
+
+/// The open devices; while this is held nobody opens or closes one.
+pub fn lock() -> MutexGuard<'static, Option<Devices>> {
+    DEVICES.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Mbufs of DPDK's own, for copying.
+struct CopyPool(*mut sys::Mempool);
+
+impl Drop for CopyPool {
+    fn drop(&mut self) {
+        // SAFETY: the device that used it is closed: see the order of `Device`'s fields.
+        unsafe { sys::rte_mempool_free(self.0) };
+    }
+}
+
+/// A device that has been started.
+pub struct Device {
+    /// Its number.
+    pub port: u16,
+    /// Its driver's name.
+    pub driver: String,
+    /// Its name.
+    pub name: String,
+    /// Queues each way.
+    pub queues: u16,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its MTU.
+    pub mtu: u16,
+    /// Mbufs of the arena that the driver has, over all queues.
+    pub out: AtomicI64,
+    started: bool,
+    closed: AtomicBool,
+    copy: Option<CopyPool>,
+    packets: Arc<Packets>,
+}
+
+// SAFETY: DPDK's devices may be used by several threads, each its own queue; the mempool of copies is made for several threads.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// The device of a configuration: as it is open already, or probed and started with slots of `pool`. Received packets go into
+    /// slots that `stock` has.
+    ///
+    /// # Errors
+    /// [`PortError::Device`], saying what to do.
+    pub fn of(
+        all: &mut Devices,
+        config: &Config,
+        packets: &Arc<Packets>,
+        stock: &mut Stock,
+        pool: &mut Pool,
+    ) -> Result<Arc<Self>, PortError> {
+        let refused = |why: String, advice: &str| PortError::Device {
+            doing: format!("opening DPDK device {}", config.name()),
+            why,
+            advice: advice.to_owned(),
+        };
+        if let Some(device) = all.get(config.name()).and_then(Weak::upgrade) {
+            if device.queues != config.queues || !Arc::ptr_eq(&device.packets, packets) {
+                let why = format!("it is open with queues={}", device.queues);
+                return Err(refused(why, "give all ports of a device the same number of queues"));
+            }
+            return Ok(device);
+        }
+        eal::forget_log();
+        let port = probe(config)
+            .map_err(|why| refused(why, "check its name and arguments (dpdk-devbind.py -s lists NICs)"))?;
+        let mut device = Self {
+            port,
+            driver: String::new(),
+            name: config.name().to_owned(),
+            queues: config.queues,
+            mac: [0; 6],
+            mtu: 0,
+            out: AtomicI64::new(0),
+            started: false,
+            closed: AtomicBool::new(false),
+            copy: None,
+            packets: packets.clone(),
+        };
+        if let Err((why, advice)) = device.set_up(config, stock, pool) {
+            device.close(stock);
+            return Err(refused(why, advice));
+        }
+        let device = Arc::new(device);
+        all.insert(config.name().to_owned(), Arc::downgrade(&device));
+        Ok(device)
+    }
+
+    /// From probed to started.
+    fn set_up(&mut self, config: &Config, stock: &mut Stock, pool: &mut Pool) -> Result<(), (String, &'static str)> {
+        let advice = "see the notes of DPDK's driver";
+        let done = |code: i32| if code == 0 { Ok(()) } else { Err((eal::why(code), advice)) };
+        let mut info = sys::DeviceInfo {
+            driver: std::ptr::null(),
+            device: std::ptr::null_mut(),
+            most_queues: 0,
+            rx_ring: config.ring,
+            tx_ring: config.ring,
+        };
+        // SAFETY: `port` is a probed device that nobody else uses; `info` has room. A driver's name is a constant text.
+        done(unsafe { sys::weir_device_info(self.port, &raw mut info) })?;
+        if !info.driver.is_null() {
+            // SAFETY: as above.
+            self.driver = unsafe { CStr::from_ptr(info.driver) }.to_string_lossy().into_owned();
+        }
+        if info.most_queues < config.queues {
+            let why = format!("it has {} queues, not {}", info.most_queues, config.queues);
+            return Err((why, "ask for fewer queues"));
+        }
+        let copies = match config.buffers {
+            Buffers::Auto => COPYING.contains(&self.driver.as_str()),
+            Buffers::Pinned => false,
+            Buffers::Copy => true,
+        };
+        let mempool = if copies { self.copying(config)? } else { self.packets.mempool() };
+        if !copies && config.is_pci() {
+            let advice = "give it an IOMMU (vfio), or buffers=copy";
+            self.packets.map_for(info.device).map_err(|why| (why, advice))?;
+        }
+        // SAFETY: the mempool lives as long as `self`, which closes the device before.
+        done(unsafe { sys::weir_device_set_up(self.port, config.queues, mempool, &raw mut info) })?;
+        if let Some(mtu) = config.mtu {
+            // SAFETY: as above.
+            done(unsafe { sys::rte_eth_dev_set_mtu(self.port, mtu) })
+                .map_err(|(why, _)| (why, "choose another mtu="))?;
+        }
+        let rings = if copies { 0 } else { usize::from(info.rx_ring) * usize::from(config.queues) };
+        if !copies && stock.fill(pool, rings + SPARE) < rings + SPARE {
+            let why = format!("its receive rings take {} packet buffers, and there are not so many", rings + SPARE);
+            return Err((why, "raise [frames] packet_buffers, or lower ring="));
+        }
+        // SAFETY: the stock is of this thread, the device as above.
+        done(unsafe { sys::weir_device_start(stock.raw(), self.port) })?;
+        self.started = true;
+        self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
+        self.look(config);
+        Ok(())
+    }
+
+    /// Mbufs of DPDK's own.
+    fn copying(&mut self, config: &Config) -> Result<*mut sys::Mempool, (String, &'static str)> {
+        let mbufs = 2 * u32::from(config.ring) * u32::from(config.queues) + COPY_SPARE;
+        let mbufs = if self.driver == "net_af_xdp" { mbufs.max(16_384) } else { mbufs };
+        let room = u16::try_from(self.packets.arena().room()).unwrap_or(u16::MAX - 256).max(2048);
+        let name = packets::name("copies");
+        // SAFETY: the name outlives the call.
+        let pool = unsafe { sys::weir_copy_pool_new(name.as_ptr(), mbufs, room) };
+        if pool.is_null() {
+            return Err((eal::why(0), "raise memory= of the first dpdk: port"));
+        }
+        self.copy = Some(CopyPool(pool));
+        Ok(pool)
+    }
+
+    /// What it is, and what packets it takes.
+    fn look(&mut self, config: &Config) {
+        // SAFETY: the device is ours and has started; the places outlive the calls. What a device does not support stays as it is.
+        unsafe {
+            sys::rte_eth_macaddr_get(self.port, &raw mut self.mac);
+            sys::rte_eth_dev_get_mtu(self.port, &raw mut self.mtu);
+            sys::rte_eth_allmulticast_enable(self.port);
+            if config.promiscuous {
+                sys::rte_eth_promiscuous_enable(self.port);
+            }
+        }
+    }
+
+    /// Mbufs to copy into; none where the device reads and writes the arena itself.
+    #[inline]
+    pub fn copies(&self) -> Option<*mut sys::Mempool> {
+        self.copy.as_ref().map(|pool| pool.0)
+    }
+
+    /// Whether its errors of sending have the packets that it did not accept among them.
+    pub fn counts_refused(&self) -> bool {
+        COUNT_REFUSED.contains(&self.driver.as_str())
+    }
+
+    /// Whether the link is up.
+    pub fn is_up(&self) -> bool {
+        // SAFETY: the device is open.
+        unsafe { sys::weir_device_is_up(self.port) != 0 }
+    }
+
+    /// What it has lost.
+    pub fn losses(&self) -> sys::Losses {
+        let mut losses = sys::Losses::default();
+        // SAFETY: the device is open; `losses` has room.
+        unsafe { sys::weir_device_losses(self.port, &raw mut losses) };
+        losses
+    }
+
+    /// Closes it, no other port having it: what its driver has goes to the stock.
+    pub fn close(&self, stock: &mut Stock) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut packets = [sys::Packet::default(); frame::BURST];
+        let mut cut = 0;
+        // Some drivers forget what waits to be received.
+        for _ in 0..if self.started && self.copy.is_none() { DRAIN } else { 0 } {
+            let mut slots = [0u32; frame::BURST];
+            let mut got = 0;
+            for queue in 0..self.queues {
+                // SAFETY: the device is open, no worker uses it any more, and `packets` has room for a burst. Received slots go
+                // to the stock: their right was the driver's.
+                unsafe {
+                    let n = sys::weir_rx(stock.raw(), self.port, queue, packets.as_mut_ptr(), 64, &raw mut cut);
+                    (0..usize::from(n)).for_each(|i| slots[i] = packets[i].slot);
+                    sys::weir_stock_put(stock.raw(), slots.as_ptr(), n.into());
+                    got += n;
+                }
+            }
+            if got == 0 {
+                break;
+            }
+        }
+        // SAFETY: as above. The driver's mbufs are freed to the stock; the port's number is not used after.
+        unsafe { sys::weir_device_close(stock.raw(), self.port) };
+        self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if !*self.closed.get_mut()
+            && let Ok(mut stock) = Stock::new(&self.packets)
+        {
+            // Its slots are lost until the arena ends: nobody is here to take them.
+            self.close(&mut stock);
+        }
+    }
+}
+
+/// Has DPDK find or make the device; its number.
+fn probe(config: &Config) -> Result<u16, String> {
+    let text = |text: &str| CString::new(text).map_err(|_| "its name has a zero byte".to_owned());
+    let (arguments, name) = (text(&config.device)?, text(config.name())?);
+    let mut port = u16::MAX;
+    // SAFETY: the layer has started, the lock of devices is held, and the texts outlive the calls.
+    unsafe {
+        if sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) == 0 {
+            return Err("another device has its name".to_owned());
+        }
+        match sys::rte_dev_probe(arguments.as_ptr()) {
+            0 => {}
+            code => return Err(eal::why(code)),
+        }
+        match sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) {
+            0 => Ok(port),
+            _ => Err("it is no network device".to_owned()),
+        }
+    }
+}
