@@ -291,6 +291,7 @@ impl Settings {
             ],
             neighbour: Vec::new(),
             gtpu: Default::default(),
+            fast_path: Default::default(),
             buffer: Default::default(),
             control_socket: "/run/weir-bench.sock".into(),
             simulate: Some(Simulate {

@@ -48,6 +48,9 @@ gateway::configuration! {
         /// Users' fragments are put together.
         #[serde(default)]
         pub reassembly: Option<Reassembly>,
+        /// Known sessions in the kernel, where a port has `fast_path`.
+        #[serde(default)]
+        pub fast_path: FastPath,
     }
 }
 
@@ -103,6 +106,33 @@ pub struct Port {
     /// workers. Ports of both sides must have it.
     #[serde(default)]
     pub fast_path: FastPathMode,
+}
+
+/// The in-kernel path of known sessions.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastPath {
+    /// Sessions there is room for in the kernel, 1 to 4,194,304; each takes 0.8 KB of memory. Others are the workers'.
+    pub sessions: u32,
+}
+
+impl Default for FastPath {
+    fn default() -> Self {
+        Self { sessions: 65_536 }
+    }
+}
+
+impl FastPath {
+    const MOST: u32 = 1 << 22;
+
+    fn check(self) -> Result<(), ConfigError> {
+        if (1..=Self::MOST).contains(&self.sessions) {
+            return Ok(());
+        }
+        let what = format!("room for {} sessions in the kernel", self.sessions);
+        let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
+        Err(wrong(&[&"fast_path", &"sessions"], what, help))
+    }
 }
 
 /// Whether packets are forwarded in the kernel.
@@ -212,6 +242,7 @@ impl Config {
         self.check_sections::<crate::product::UpfGateway>()?;
         self.check_ports()?;
         self.gtpu.check()?;
+        self.fast_path.check()?;
         if let Some(n4) = &self.n4 {
             n4.check(self)?;
         }

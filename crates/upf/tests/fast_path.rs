@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Outcome, Subject};
@@ -318,14 +319,21 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
     assert!(taken > 500, "only {taken} of {sent} packets were the kernel's");
 }
 
-/// The gateway and a usual packet of its first subscriber, numbered, and one of which the time to live is over.
-fn with_usual() -> (WithKernel, impl Fn(u8) -> Vec<u8>, Vec<u8>) {
-    let mut config: toml::Table = golden_cases::BASE.parse().expect("TOML");
+/// The gateway, with that text in place of its bearer.
+fn gateway(bearer: &str) -> WithKernel {
+    let text = golden_cases::BASE.replace("bearer = [{ qfi = 9 }]", bearer);
+    let mut config: toml::Table = text.parse().expect("TOML");
     if let Some(simulate) = config.get_mut("simulate").and_then(toml::Value::as_table_mut) {
         simulate.remove("ue6_first");
     }
     let mut device = WithKernel::start(&config).expect("a gateway");
     device.publish(0);
+    device
+}
+
+/// The gateway and a usual packet of its first subscriber, numbered, and one of which the time to live is over.
+fn with_usual() -> (WithKernel, impl Fn(u8) -> Vec<u8>, Vec<u8>) {
+    let device = gateway("bearer = [{ qfi = 9 }]");
     let inner = |n: u8| golden_cases::ip4(golden_cases::UE, golden_cases::SERVER).udp(40_000, 50_000).payload([n; 9]);
     let usual = move |n| golden_cases::up(&inner(n)).build();
     (device, usual, golden_cases::up(&inner(0).ttl(1)).build())
@@ -386,4 +394,40 @@ fn a_session_whose_packets_always_wait_stays_with_its_worker() {
     }
     assert!(is_redirected(&device, &usual(0)), "once none waits it is in the kernel");
     assert_eq!(device.path.counts().handed_back, before);
+}
+
+#[test]
+fn two_cpus_share_a_rate() {
+    const RATE: f64 = 100e6;
+    let device = gateway("bearer = [{ qfi = 9, mbr_up = \"100 Mbit/s\" }]");
+    let inner = golden_cases::ip4(golden_cases::UE, golden_cases::SERVER).udp(40_000, 50_000).payload([7; 1000]);
+    let packet = golden_cases::up(&inner).build();
+    let (path, is_over) = (&device.path, AtomicBool::new(false));
+    let bits = || (path.counts().up.1 * 8) as f64;
+    let ([first, last], offered) = std::thread::scope(|scope| {
+        let hammer = || {
+            let mut sent = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                let verdict = path.program().test_run(&packet).expect("the kernel runs it").verdict;
+                assert!(verdict == XDP_REDIRECT || verdict == XDP_DROP, "verdict {verdict}");
+                sent += 1;
+            }
+            sent
+        };
+        let both = [scope.spawn(hammer), scope.spawn(hammer)];
+        // Until the bucket is empty, and then for two seconds.
+        let samples = [300, 2000].map(|wait| {
+            std::thread::sleep(Duration::from_millis(wait));
+            let before = Instant::now();
+            let seen = bits();
+            (before, seen, Instant::now())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        (samples, both.map(|thread| thread.join().expect("it hammers")))
+    });
+    let least = (last.1 - first.1) / (last.2 - first.0).as_secs_f64();
+    let most = (last.1 - first.1) / (last.0 - first.2).as_secs_f64();
+    println!("{offered:?} packets offered; {:.3} to {:.3} of the rate", least / RATE, most / RATE);
+    assert!(offered.iter().all(|sent| *sent > 10_000), "both CPUs offer more than the rate: {offered:?}");
+    assert!(least < RATE * 1.01 && most > RATE * 0.99, "{least} to {most} bit/s");
 }

@@ -1,23 +1,27 @@
-//! Packets of known sessions through the kernel, between real Linux hosts: see `tests/net/fast_path.py` for the picture.
+//! Packets of known sessions through the kernel, between real Linux hosts: see `tests/net/fast_path.py` and
+//! `fast_path_moves.py` for the pictures.
 
 use std::process::Command;
 
-/// With the ports opened by the process itself, or by its helper.
-fn hosts(confine: bool) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/net/fast_path.py");
+fn run(script: &str, arguments: &[&str]) {
+    let script = format!("{}/../../tests/net/{script}", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("python3")
-        .args([script, env!("CARGO_BIN_EXE_weir"), &confine.to_string()])
+        .args([&script, env!("CARGO_BIN_EXE_weir")])
+        .args(arguments)
         .output()
         .expect("python3 runs: `make setup` installs it");
     let said = String::from_utf8_lossy(&output.stdout);
-    println!("confine {confine}:\n{said}");
+    println!("{arguments:?}:\n{said}");
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 // One after the other: each holds a rate on a machine of two cores.
 #[test]
 fn hosts_talk_through_the_kernel() {
-    [false, true].into_iter().for_each(hosts);
+    // With the ports opened by the process itself, and by its helper.
+    ["false", "true"].into_iter().for_each(|confine| run("fast_path.py", &[confine]));
+    // 10,000 packets/s of five sessions, which move 30 times.
+    run("fast_path_moves.py", &["10000", "30", "5"]);
 }
 
 #[test]

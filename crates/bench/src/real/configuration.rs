@@ -10,6 +10,8 @@ use crate::lab::exec;
 
 /// `weir run`'s; `fast`: with the in-kernel path.
 pub fn weir(options: &RealOptions, uris: &[String; 2], fast: bool, cpu: usize, socket: &Path) -> String {
+    let sessions = all_sessions(options.sessions) + 1000;
+    let room = if fast { format!("fast_path = {{ sessions = {sessions} }}\n") } else { String::new() };
     let fast = if fast { ", fast_path = \"auto\"" } else { "" };
     let traffic = profile(options, Flow::Mixed);
     let (gnb, router) = (traffic.access.own, traffic.core.own);
@@ -22,12 +24,11 @@ pub fn weir(options: &RealOptions, uris: &[String; 2], fast: bool, cpu: usize, s
          {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"{N3}/16\"], mtu = 1600{fast} }},\n  \
          {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"{N6}/16\"], mtu = 1600{fast} }},\n]\n\
          route = [{{ to = \"0.0.0.0/0\", next_hop = \"{ROUTER}\" }}]\n\
-         n4 = {{ address = \"{UPF}\", allow = [\"127.0.0.0/8\"], sessions = {}, choose_f_teid = false, \
-         heartbeat_seconds = 0, session_retention_seconds = 600 }}\n\
+         n4 = {{ address = \"{UPF}\", allow = [\"127.0.0.0/8\"], sessions = {sessions}, choose_f_teid = false, \
+         heartbeat_seconds = 0, session_retention_seconds = 600 }}\n{room}\
          [[neighbour]]\naddress = \"{ROUTER}\"\nmac = \"{router}\"\nport = \"n6\"\n{}",
         uris[0],
         uris[1],
-        all_sessions(options.sessions) + 1000,
         gnbs.collect::<String>(),
     )
 }

@@ -14,9 +14,6 @@ use crate::config::{Config, FastPathMode};
 use crate::control::Control;
 use crate::fast::{FastPath, FastPort, Publisher, why_not};
 
-/// Sessions there is room for in the kernel: 48 MiB. Others are the workers' alone.
-const SESSIONS: u32 = 65_536;
-
 /// The program, before those of its ports; it leaves every packet to them until [`stand`](Fast::stand).
 pub(super) struct Fast {
     path: Arc<FastPath>,
@@ -54,7 +51,7 @@ pub(super) fn open(config: &Config) -> Result<Option<Fast>, StartError> {
 }
 
 fn load(config: &Config) -> Result<Fast, String> {
-    let path = FastPath::load(SESSIONS, config.workers.count).map_err(|error| error.to_string())?;
+    let path = FastPath::load(config.fast_path.sessions, config.workers.count).map_err(|error| error.to_string())?;
     // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
     let idle = config.workers.idle();
     let limits = Moderation { longest: idle.moderate, share: idle.share * 2 };
