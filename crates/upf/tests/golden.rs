@@ -33,7 +33,9 @@ fn fits_two_workers(case: &golden_cases::Case) -> bool {
 fn golden_cases_over_dpdk() {
     if port_dpdk::BUILT {
         port_dpdk::register();
-        testkit::over_dpdk::judge_all::<Device>(&golden_cases::root(), &golden_cases::all());
+        // A port that takes no more is a memory port's alone: a file takes all.
+        let cases: Vec<_> = golden_cases::all().into_iter().filter(|case| case.name != "link/jammed_port").collect();
+        testkit::over_dpdk::judge_all::<Device>(&golden_cases::root(), &cases);
     }
 }
 
