@@ -1,13 +1,12 @@
-//! A gateway on DPDK devices as a process, with its privileges given up, and a peer of DPDK's own: testpmd.
+//! A gateway on DPDK devices as a process, with its privileges given up.
 //!
-//! Without DPDK in the build these do nothing.
+//! Without DPDK in the build this does nothing.
 
 mod net;
 
 use std::fs;
-use std::process::{Command, Stdio};
 
-use net::{Net, Running, ends_well, example, json, number, until, within};
+use net::{Net, ends_well, example, json, number, within};
 
 /// The example with simulated subscribers on those devices; a system call that is not on the list ends the process.
 fn config(n3: &str, n6: &str) -> String {
@@ -18,15 +17,19 @@ fn config(n3: &str, n6: &str) -> String {
 
 /// Signed traffic both ways: what arrived of it, and that nothing was lost.
 fn arrives(net: &Net) -> u64 {
-    // A busy machine may keep the generator from sending: it is asked again.
-    (0..5).fold(0, |most, _| {
+    // A busy machine may keep the generator from sending, or workers that always poll from answering it: it is asked again.
+    (0..15).fold(0, |most, _| {
         if most > 100 {
             return most;
         }
         let mut load = within(&net.host, net::WEIR);
         load.arg("gen").arg(example("gen.toml"));
         load.args(["--pps", "4000", "--ramp", "0.5", "--json", "--seconds", "1"]);
-        let result = json(&load.output().unwrap());
+        let output = load.output().unwrap();
+        if String::from_utf8_lossy(&output.stderr).contains("does not answer") {
+            return most;
+        }
+        let result = json(&output);
         let of = |direction: &str, key: &str| number(&result["directions"][direction][key]);
         assert_eq!(of("uplink", "misdelivered_packets") + of("downlink", "misdelivered_packets"), 0, "{result}");
         most.max(of("uplink", "forwarded_packets").min(of("downlink", "forwarded_packets")))
@@ -39,7 +42,8 @@ fn threads_have_no_capability(net: &Net) {
     let tasks = fs::read_dir(format!("/proc/{}/task", gateway["pid"])).unwrap();
     let mut names = String::new();
     for task in tasks {
-        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        // A thread may have ended meanwhile.
+        let Ok(status) = fs::read_to_string(task.unwrap().path().join("status")) else { continue };
         for line in ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
             assert!(status.contains(line), "{line}: {status}");
         }
@@ -66,39 +70,5 @@ fn dpdk_gateway_forwards_confined_over_af_packet_devices() {
     assert_eq!((port["kind"].as_str(), port["link"].as_str(), number(&port["mtu"])), (Some("dpdk"), Some("up"), 1500));
     assert!(number(&port["counters"]["dpdk_rx_good_packets"]) > 100, "{ports}");
     assert!(number(&port["held_packet_buffers"]) > 0, "{ports}");
-    ends_well(gateway);
-}
-
-/// testpmd as a wire between an interface and a shared memory interface (memif), of which the gateway has the other end.
-fn wire(net: &Net, interface: &str, socket: &str) -> Running {
-    let mut command = within(&net.gateway, "dpdk-testpmd");
-    command.args(["--no-huge", "--no-shconf", "--no-pci", "-m", "256", "--no-telemetry", "--lcores", "(0,1)@(0-1)"]);
-    command.arg(format!("--vdev=net_af_packet0,iface={interface}"));
-    command.arg(format!("--vdev=net_memif0,role=client,socket-abstract=no,socket={socket}"));
-    command.args(["--", "--forward-mode=io", "--auto-start", "--total-num-mbufs=8192"]);
-    command.stdin(Stdio::piped());
-    Running::start(command, &net.file(&format!("testpmd-{interface}.err")))
-}
-
-#[test]
-fn dpdk_gateway_meets_testpmd_over_memif() {
-    if !port_dpdk::BUILT {
-        return;
-    }
-    if Command::new("dpdk-testpmd").arg("--version").output().is_err() {
-        panic!("dpdk-testpmd is missing: scripts/setup test installs it");
-    }
-    let net = Net::new("memif");
-    let [n3, n6] = ["n3.sock", "n6.sock"].map(|name| net.file(name).display().to_string());
-    let device = |n: u8, socket: &str| format!("dpdk:net_memif{n},role=server,socket-abstract=no,socket={socket}");
-    let gateway = net.start(&config(&device(0, &n3), &device(1, &n6)));
-    let up = || net.show("ports").as_array().unwrap().iter().filter(|port| port["link"] == "up").count();
-    assert_eq!(up(), 0, "nobody is at the other ends");
-    let wires = [wire(&net, "eth0", &n3), wire(&net, "eth1", &n6)];
-    until("both links", || (up() == 2).then_some(()));
-    assert!(arrives(&net) > 100);
-    // The peer goes: the links are down, and the gateway stays.
-    drop(wires);
-    until("links that are down", || (up() == 0).then_some(()));
     ends_well(gateway);
 }
