@@ -3,6 +3,7 @@
 
     ran (a phone behind a gNB)             upf                      dn (a host in the data network)
     tun0 10.60.0.1 ─ gnb.py ─ ran0 10.0.3.100 ══ n3 10.0.3.1 ─ weir ─ n6 10.0.6.1 ══ dn0 10.0.6.2
+    2001:db8:60:1::5                                                  fd00:6::1       fd00:6::2
 
 Ports are AF_XDP's with fast_path = "only". What is usual goes through the kernel, what is not through the worker; usage
 is what the gNB saw, to the packet; the session's rate is held.
@@ -27,6 +28,8 @@ def build():
     inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
     inside(DN, "ip", "address", "add", "10.0.6.2/24", "dev", "dn0")
     inside(DN, "ip", "route", "add", "10.60.0.0/16", "via", "10.0.6.1")
+    inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", "dn0", "nodad")
+    inside(DN, "ip", "route", "add", "2001:db8:60::/48", "via", "fd00:6::1")
     for namespace, device in ((RAN, "ran0"), (DN, "dn0")):
         # A wire carries whole packets with whole checksums. An end takes redirected packets only with NAPI, which
         # generic receive offload brings.
@@ -38,21 +41,22 @@ def config(folder):
 name = "{0}"
 uri = "xdp:{0}?{1}copy=yes"
 role = "{2}"
-addresses = ["{3}"]
+addresses = [{3}]
 fast_path = "only"
 """
     netns = "" if HERE_IS_UPF else f"netns={UPF}&"
     text = f"""
 gateway = "upf"
 control_socket = "{folder}/weir.sock"
-{port.format("n3", netns, "access", "10.0.3.1/24")}
-{port.format("n6", netns, "core", "10.0.6.1/24")}
+{port.format("n3", netns, "access", '"10.0.3.1/24"')}
+{port.format("n6", netns, "core", '"10.0.6.1/24", "fd00:6::1/64"')}
 [process]
 confine = {CONFINE}
 
 [simulate]
 ues = 100
 ue_first = "10.60.0.1"
+ue6_first = "2001:db8:60:1::"
 teid_first = 0x1000
 gnb_teid_first = 0x2000
 gnbs = 1
@@ -74,7 +78,9 @@ def phone():
     if gnb.stdout.readline().strip() != "ready":
         raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
     for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
-                    ("route", "add", "default", "dev", "tun0")):
+                    ("route", "add", "default", "dev", "tun0"),
+                    ("-6", "address", "add", "2001:db8:60:1::5/64", "dev", "tun0", "nodad"),
+                    ("-6", "route", "add", "default", "dev", "tun0")):
         inside(RAN, "ip", *command)
     return gnb
 
@@ -117,6 +123,16 @@ def main():
     before = counted()
     got = inside(RAN, "ping", "-c", "20", "-i", "0.01", "-W", "2", "10.0.6.2", check=False)
     expect("20 of 20 pings", " 20 received" in got, got)
+    after = counted()
+    ways = [after.get(f"kernel_{way}_packets", 0) - before.get(f"kernel_{way}_packets", 0) for way in ("up", "down")]
+    expect("they were forwarded in the kernel, both ways", ways == [20, 20], f"{before} {after} {session()}")
+
+    got = inside(RAN, "ping", "-c", "3", "-i", "0.2", "-W", "2", "fd00:6::2", check=False)
+    expect("pings in IPv6, the first one waiting for neighbours on both sides", " 3 received" in got, got)
+    wait_for("the session is in the kernel again", in_kernel)
+    before = counted()
+    got = inside(RAN, "ping", "-c", "20", "-i", "0.01", "-W", "2", "fd00:6::2", check=False)
+    expect("20 of 20 pings in IPv6", " 20 received" in got, got)
     after = counted()
     ways = [after.get(f"kernel_{way}_packets", 0) - before.get(f"kernel_{way}_packets", 0) for way in ("up", "down")]
     expect("they were forwarded in the kernel, both ways", ways == [20, 20], f"{before} {after} {session()}")

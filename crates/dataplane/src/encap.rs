@@ -125,6 +125,11 @@ impl LinkEncap {
         self.shape.len == 0
     }
 
+    /// Whether it is Ethernet with up to two tags, and nothing else.
+    pub fn is_ethernet(&self) -> bool {
+        matches!(self.shape.word(), UNTAGGED | ONE_TAG | TWO_TAGS)
+    }
+
     /// The template, where it is Ethernet without tag.
     #[inline(always)]
     pub fn untagged(&self) -> Option<&[u8; HEADER_LEN]> {

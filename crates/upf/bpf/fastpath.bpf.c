@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 users over IPv4 transport.
+// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 and IPv6 users over IPv4 transport.
 //
 // Everything is decided before anything is written: what is not of the usual kind, or does not do with what stands in
 // the maps, goes on to the user-space path as it came. A packet of a known session that does so takes its session with it
@@ -26,7 +26,10 @@ SHARED(cpus, weir_cpu, WEIR_CPUS);
 SHARED(ports, weir_port, WEIR_PORTS);
 SHARED(instances, weir_instance, WEIR_INSTANCES);
 SHARED(neighbours, weir_link, WEIR_NEIGHBOURS);
+SHARED(instances6, weir_instance6, WEIR_INSTANCES);
+SHARED(neighbours6, weir_link6, WEIR_NEIGHBOURS);
 SHARED(sessions, weir_session, 1);
+SHARED(sessions6, weir_session6, 1);
 SHARED(session_index, weir_bucket, 1);
 SHARED(tunnels, weir_tunnel, 1);
 SHARED(moved, weir_moved, 1);
@@ -51,8 +54,7 @@ struct {
 
 struct eth {
 	__u8 to[6], from[6];
-	__be16 type;
-} __attribute__((packed));
+};
 
 struct ip4 {
 	__u8 version, tos;
@@ -60,40 +62,53 @@ struct ip4 {
 	__u8 ttl, protocol;
 	__be16 check;
 	__be32 src, dst;
-} __attribute__((packed));
+};
+
+struct ip6 {
+	__be32 first;
+	__be16 len;
+	__u8 next, limit;
+	__be64 src[2], dst[2];
+} __attribute__((packed, aligned(4)));
 
 struct udp {
 	__be16 src, dst, len, check;
-} __attribute__((packed));
+};
 
 struct gtpu {
 	__u8 flags, type;
 	__be16 len;
 	__be32 teid;
-} __attribute__((packed));
+};
 
 struct container {
 	__be16 sequence;
 	__u8 npdu, type, len, pdu, qfi, next;
-} __attribute__((packed));
+};
 
 #define PROTO_ICMP 1
 #define PROTO_TCP 6
 #define PROTO_UDP 17
+#define PROTO_ICMP6 58
 #define PORT_GTPU 2152
 #define STATE_PORTS 1
 
-// What is known of a user's packet.
+// The longest link header: Ethernet with two tags.
+#define MOST_LINK 22
+
+// What is known of a user's packet. IPv6 addresses are in two halves.
 struct user {
+	__u64 src6[2], dst6[2];
 	__u32 src, dst;
 	__u16 src_port, dst_port, total;
-	__u8 protocol, tos, ttl;
+	__u8 protocol, tos, ttl, is6;
 };
 
 struct run {
 	struct xdp_md *ctx;
 	struct weir_cpu *cpu;
 	struct weir_port *port;
+	__u32 tags;             // bytes of the frame's tags
 };
 
 // The frame's length, as a number of which the verifier knows no pointer.
@@ -122,31 +137,61 @@ static __always_inline __u16 sum20(const struct ip4 *ip)
 	return fold(sum);
 }
 
-// Reads the user's packet of which the network header is at `at`, with `room` bytes at most. The first 24 bytes are there.
-static __always_inline int read_user(const void *at, __u32 room, struct user *user)
+static __always_inline int read_ports(const __be16 *l4, __u8 icmp, struct user *user)
 {
-	const struct ip4 *ip = at;
-	const __be16 *l4 = at + sizeof(*ip);
+	user->src_port = 0;
+	user->dst_port = 0;
+	if (user->protocol == PROTO_UDP || user->protocol == PROTO_TCP) {
+		user->src_port = bpf_ntohs(l4[0]);
+		user->dst_port = bpf_ntohs(l4[1]);
+		return 1;
+	}
+	return user->protocol == icmp;
+}
 
+static __always_inline int read_user4(const struct ip4 *ip, __u32 room, struct user *user)
+{
 	user->total = bpf_ntohs(ip->total);
 	user->protocol = ip->protocol;
 	if (ip->version != 0x45 || ip->fragment & bpf_htons(0x3fff) || user->total > room || user->total < 24)
 		return 0;
 	if (sum20(ip) != 0xffff)
 		return 0;
+	user->is6 = 0;
 	user->tos = ip->tos;
 	user->ttl = ip->ttl;
 	user->src = bpf_ntohl(ip->src);
 	user->dst = bpf_ntohl(ip->dst);
-	user->src_port = 0;
-	user->dst_port = 0;
-	if (user->protocol == PROTO_UDP || user->protocol == PROTO_TCP) {
-		user->src_port = bpf_ntohs(l4[0]);
-		user->dst_port = bpf_ntohs(l4[1]);
-	} else if (user->protocol != PROTO_ICMP) {
+	return read_ports((const void *)(ip + 1), PROTO_ICMP, user);
+}
+
+// Extension headers are the user-space path's.
+static __always_inline int read_user6(const struct ip6 *ip, __u32 room, struct user *user)
+{
+	__u32 total = sizeof(*ip) + bpf_ntohs(ip->len);
+
+	if (total > room || total < sizeof(*ip) + 4)
 		return 0;
-	}
-	return 1;
+	user->total = total;
+	user->protocol = ip->next;
+	user->is6 = 1;
+	user->tos = bpf_ntohl(ip->first) >> 20;
+	user->ttl = ip->limit;
+	user->src6[0] = bpf_be64_to_cpu(ip->src[0]);
+	user->src6[1] = bpf_be64_to_cpu(ip->src[1]);
+	user->dst6[0] = bpf_be64_to_cpu(ip->dst[0]);
+	user->dst6[1] = bpf_be64_to_cpu(ip->dst[1]);
+	return read_ports((const void *)(ip + 1), PROTO_ICMP6, user);
+}
+
+// Reads the user's packet of which the network header is at `at`, with `room` bytes at most.
+static __always_inline int read_user(const void *at, const void *end, __u32 room, struct user *user)
+{
+	if (at + sizeof(struct ip4) + 4 > end)
+		return 0;
+	if (*(const __u8 *)at >> 4 != 6)
+		return read_user4(at, room, user);
+	return at + sizeof(struct ip6) + 4 <= end && read_user6(at, room, user);
 }
 
 static __always_inline int is_mine(const struct weir_port *port, __u32 address)
@@ -158,6 +203,16 @@ static __always_inline int is_mine(const struct weir_port *port, __u32 address)
 		hits |= port->v4[n] == address;
 	// Places that are free are 0, which no packet is for.
 	return hits && address;
+}
+
+static __always_inline int is_mine6(const struct weir_port *port, const __u64 *address)
+{
+	__u32 hits = 0;
+
+#pragma unroll
+	for (int n = 0; n < WEIR_ADDRESSES6; n++)
+		hits |= port->v6[n][0] == address[0] && port->v6[n][1] == address[1];
+	return hits && (address[0] | address[1]);
 }
 
 // The place of the lowest bit that is set of four; none: 4. Without a branch: the verifier would follow each of them through
@@ -218,9 +273,28 @@ static __always_inline __u32 match(const struct weir_quad *quad, __u32 remote, _
 	return first_of(hits);
 }
 
+// The same of an IPv6 packet.
+static __always_inline __u32 match6(const struct weir_filter6 *filters, const __u64 *remote, __u16 port, __u32 traits,
+				    __u32 mask)
+{
+	__u32 hits = 0;
+
+#pragma unroll
+	for (int n = 0; n < WEIR_WAYS; n++) {
+		const struct weir_filter6 *filter = &filters[n];
+		__u64 unlike = ((remote[0] ^ filter->remote[0]) & filter->remote_mask[0]) |
+			       ((remote[1] ^ filter->remote[1]) & filter->remote_mask[1]) |
+			       ((traits ^ filter->traits) & filter->traits_mask & mask);
+		__u64 above = (__u16)(port - filter->port_lo);
+
+		hits |= (is_zero(unlike) & ~((filter->port_span - above) >> 63)) << n;
+	}
+	return first_of(hits);
+}
+
 static __always_inline __u32 traits_of(const struct user *user, __u32 end, __u8 qfi)
 {
-	__u8 state = user->protocol == PROTO_ICMP ? 0 : STATE_PORTS;
+	__u8 state = user->protocol == PROTO_UDP || user->protocol == PROTO_TCP ? STATE_PORTS : 0;
 
 	return user->protocol | (__u32)user->tos << 8 | (__u32)(state | end << 4) << 16 | (__u32)qfi << 24;
 }
@@ -423,26 +497,104 @@ static __always_inline struct weir_next *route(__u32 instance, __u32 to)
 	return hits ? &link->neighbours[first_of(hits) & (WEIR_WAYS - 1)].next : 0;
 }
 
-// Takes one from the TTL of a packet, which is not zero, and mends the checksum: TTL, protocol and checksum as one word.
-static __always_inline void decrement_ttl(struct ip4 *ip)
+static __always_inline struct weir_next *route6(__u32 instance, const __u64 *to)
 {
-	__u32 *word = (void *)&ip->ttl;
+	struct weir_instance6 *table = bpf_map_lookup_elem(&instances6, &instance);
+	__u64 found = WEIR_ROUTES;
 
-	*word = *word + ((*word >= 0xfffe0000 ? 2U : 1U) << 16) - 1;
+	if (!table || !table->valid)
+		return 0;
+#pragma unroll
+	for (int n = WEIR_ROUTES - 1; n >= 0; n--) {
+		const struct weir_route6 *route = &table->routes[n];
+		__u64 hit = -(__u64)is_zero(((to[0] & route->mask[0]) ^ route->prefix[0]) |
+					    ((to[1] & route->mask[1]) ^ route->prefix[1]));
+
+		found ^= (found ^ n) & hit;
+	}
+	if (found >= table->count)
+		return 0;
+	struct weir_route6 *entry = &table->routes[found & (WEIR_ROUTES - 1)];
+
+	if (entry->kind == WEIR_GATEWAY)
+		return entry->next.valid ? &entry->next : 0;
+	if (entry->kind != WEIR_ON_LINK)
+		return 0;
+	__u32 at = (to[0] ^ to[1] ^ (__u64)entry->port << 24) * 0x9e3779b97f4a7c15ULL >> 54;
+	struct weir_link6 *link = bpf_map_lookup_elem(&neighbours6, &at);
+	__u32 hits = 0;
+
+	if (!link)
+		return 0;
+#pragma unroll
+	for (int n = 0; n < WEIR_WAYS; n++) {
+		struct weir_neighbour6 *neighbour = &link->neighbours[n];
+
+		hits |= is_zero((neighbour->address[0] ^ to[0]) | (neighbour->address[1] ^ to[1]) |
+				(neighbour->port ^ entry->port) | (neighbour->next.valid ^ 1)) << n;
+	}
+	return hits ? &link->neighbours[first_of(hits) & (WEIR_WAYS - 1)].next : 0;
+}
+
+// Takes one from the TTL of a packet, which is not zero, and mends the checksum: TTL, protocol and checksum as one word.
+static __always_inline void decrement_ttl(void *packet, __u8 is6)
+{
+	if (is6) {
+		((struct ip6 *)packet)->limit--;
+	} else {
+		__u32 *word = (void *)&((struct ip4 *)packet)->ttl;
+
+		*word = *word + ((*word >= 0xfffe0000 ? 2U : 1U) << 16) - 1;
+	}
 }
 
 // Sets the DSCP of a packet and mends the checksum (RFC 1624, equation 3).
-static __always_inline void mark(struct ip4 *ip, __u8 dscp)
+static __always_inline void mark(void *packet, __u8 is6, __u8 dscp)
 {
-	__u16 old = bpf_ntohs(*(__be16 *)ip), new = (old & 0xff03) | dscp << 2;
+	__u16 old = bpf_ntohs(*(__be16 *)packet), new = (old & 0xff03) | dscp << 2;
 
-	*(__be16 *)ip = bpf_htons(new);
-	ip->check = bpf_htons(~fold((__u16)~bpf_ntohs(ip->check) + (__u16)~old + new));
+	if (is6) {
+		*(__be16 *)packet = bpf_htons((old & 0xf03f) | dscp << 6);
+	} else {
+		struct ip4 *ip = packet;
+
+		*(__be16 *)packet = bpf_htons(new);
+		ip->check = bpf_htons(~fold((__u16)~bpf_ntohs(ip->check) + (__u16)~old + new));
+	}
 }
 
-static __always_inline void put_link(void *to, const struct weir_next *next)
+// How many bytes of tags a next station's link header has: up to 8.
+static __always_inline __u32 tags_of(const struct weir_next *next)
 {
-	__builtin_memcpy(to, next->link, 14);
+	__u32 tags = (next->len - 14) & 12;
+
+	// A number of which the verifier knows both ends.
+	asm volatile("" : "+r"(tags));
+	return tags;
+}
+
+// Where the last 14 bytes of a link header begin, before which there are tags. The compiler is kept from moving the sum: the
+// verifier takes no negative offset.
+static __always_inline void *behind_tags(void *data, __u32 tags)
+{
+	void *behind = data + tags;
+
+	asm volatile("" : "+r"(behind));
+	return behind;
+}
+
+// Puts the link header, with so many bytes of tags, of which the last 14 bytes are at `behind`.
+static __always_inline void put_link(void *to, void *behind, const struct weir_next *next, __u32 tags)
+{
+	const __u32 *words = (const void *)next->link;
+
+	*(__u64 *)to = *(const __u64 *)words;
+	((__u32 *)to)[2] = words[2];
+	if (tags > 0)
+		((__u32 *)to)[3] = words[3];
+	if (tags > 4)
+		((__u32 *)to)[4] = words[4];
+	*(__be16 *)(behind + 12) = *(const __be16 *)next->type;
 }
 
 // Cuts what stands behind the packet's end: padding of the link.
@@ -460,15 +612,75 @@ static __always_inline int send(struct run *run, const struct weir_next *next, i
 	return XDP_REDIRECT;
 }
 
+// A rule that applies: with it, where its packet goes next.
+struct found {
+	struct weir_rule *rule;
+	struct weir_next *next;
+};
+
+// What becomes of an uplink packet of a session: `found`, and 0; or the verdict.
+static __always_inline int up4(struct run *run, struct weir_session *session, __u32 number, const struct user *user,
+			       __u32 traits, struct found *found)
+{
+	__u32 which = match(&session->up.quad, user->dst, user->dst_port, traits, ~0U);
+
+	if (which >= WEIR_WAYS)
+		return hand_back(run, session, number);
+	struct weir_rule *rule = &session->up.rules[which & (WEIR_WAYS - 1)];
+
+	if (rule->flags & WEIR_FROM_UE) {
+		if (user->src != session->ue4)
+			return drop(run, WEIR_SPOOFED_SOURCE, user->total);
+		if (user->dst_port == PORT_GTPU && user->protocol == PROTO_UDP && is_mine(run->port, user->dst))
+			return OTHER;
+	}
+	found->rule = rule;
+	found->next = route(rule->instance, user->dst);
+	return 0;
+}
+
+static __always_inline int is_link_local6(const __u64 *address)
+{
+	return address[0] >> 54 == 0xfe80 >> 6;
+}
+
+static __always_inline int up6(struct run *run, struct weir_session *session, __u32 number, const struct user *user,
+			       __u32 traits, struct found *found)
+{
+	struct weir_session6 *half = bpf_map_lookup_elem(&sessions6, &number);
+
+	if (!half || !half->prefix)
+		return hand_back(run, session, number);
+	__u32 which = match6(half->up.filters, user->dst6, user->dst_port, traits, ~0U);
+
+	if (which >= WEIR_WAYS)
+		return hand_back(run, session, number);
+	struct weir_rule *rule = &half->up.rules[which & (WEIR_WAYS - 1)];
+
+	if (rule->flags & WEIR_FROM_UE) {
+		// Router solicitations and what else hosts say on their link: nothing the session has to come back for.
+		if (is_link_local6(user->src6) || !(user->src6[0] | user->src6[1]))
+			return OTHER;
+		if (user->src6[0] != half->prefix)
+			return drop(run, WEIR_SPOOFED_SOURCE, user->total);
+		if (user->dst_port == PORT_GTPU && user->protocol == PROTO_UDP && is_mine6(run->port, user->dst6))
+			return OTHER;
+	}
+	found->rule = rule;
+	found->next = route6(rule->instance, user->dst6);
+	return 0;
+}
+
 // A packet out of its tunnel: the user's packet is `at` bytes from the frame's start, of which so many are the datagram's.
-static __always_inline int uplink_user(struct run *run, const int at, __u32 room, __u32 teid, __u8 qfi)
+static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __u32 teid, __u8 qfi)
 {
 	struct xdp_md *ctx = run->ctx;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 length = length_of(ctx);
+	struct found found;
 	struct user user;
 
-	if (data + at + 24 > end || !read_user(data + at, room, &user))
+	if (!read_user(data + at, end, room, &user))
 		return OTHER;
 	struct weir_key *key = find(WEIR_KEY_TEID | teid);
 
@@ -479,48 +691,43 @@ static __always_inline int uplink_user(struct run *run, const int at, __u32 room
 
 	if (!session || !is_taken(session) || session->teids[endpoint] != teid)
 		return OTHER;
-	__u32 which = match(&session->up.quad, user.dst, user.dst_port, traits_of(&user, endpoint, qfi), ~0U);
-
-	if (which >= WEIR_WAYS)
-		return hand_back(run, session, number);
-	struct weir_rule *rule = &session->up.rules[which & (WEIR_WAYS - 1)];
-
-	if (rule->flags & WEIR_FROM_UE) {
-		if (user.src != session->ue4)
-			return drop(run, WEIR_SPOOFED_SOURCE, user.total);
-		if (user.dst_port == PORT_GTPU && user.protocol == PROTO_UDP && is_mine(run->port, user.dst))
-			return OTHER;
-	}
-	struct weir_next *next = route(rule->instance, user.dst);
-
-	if (!next || next->len != 14 || user.total > next->mtu || user.ttl < 2)
-		return hand_back(run, session, number);
-	int verdict = admit(run, session, number, rule, user.total);
+	__u32 traits = traits_of(&user, endpoint, qfi);
+	int verdict = user.is6 ? up6(run, session, number, &user, traits, &found) :
+				 up4(run, session, number, &user, traits, &found);
 
 	if (verdict)
 		return verdict;
-	__u8 dscp = rule->dscp;
-	__u32 excess = length - at - user.total;
+	struct weir_next *next = found.next;
 
-	if (cut(ctx, excess) || bpf_xdp_adjust_head(ctx, at - 14))
+	if (!next || user.total > next->mtu || user.ttl < 2)
+		return hand_back(run, session, number);
+	__u32 tags = tags_of(next);
+
+	verdict = admit(run, session, number, found.rule, user.total);
+	if (verdict)
+		return verdict;
+	__u8 dscp = found.rule->dscp;
+
+	if (cut(ctx, length - at - user.total) || bpf_xdp_adjust_head(ctx, at - 14 - tags))
 		return drop(run, WEIR_NO_HEADROOM, user.total);
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
-	struct ip4 *ip = data + 14;
+	void *behind = behind_tags(data, tags), *packet = behind + 14;
 
-	if ((void *)(ip + 1) > end)
+	if (data + MOST_LINK > end || packet + sizeof(struct ip4) > end)
 		return drop(run, WEIR_NO_HEADROOM, user.total);
 	if (dscp != WEIR_NONE8)
-		mark(ip, dscp);
-	decrement_ttl(ip);
-	put_link(data, next);
+		mark(packet, user.is6, dscp);
+	decrement_ttl(packet, user.is6);
+	put_link(data, behind, next, tags);
 	return send(run, next, WEIR_UP_PACKETS, user.total);
 }
 
 static __always_inline int uplink(struct run *run)
 {
 	void *data = (void *)(long)run->ctx->data, *end = (void *)(long)run->ctx->data_end;
-	struct ip4 *ip = data + sizeof(struct eth);
+	__u32 at = 14 + run->tags;
+	struct ip4 *ip = data + at;
 	struct udp *udp = (void *)(ip + 1);
 	struct gtpu *gtpu = (void *)(udp + 1);
 	struct container *container = (void *)(gtpu + 1);
@@ -534,17 +741,19 @@ static __always_inline int uplink(struct run *run)
 		return OTHER;
 	__u32 total = bpf_ntohs(ip->total), datagram = bpf_ntohs(udp->len), message = bpf_ntohs(gtpu->len);
 
-	if (datagram < 16 || 20 + datagram > total || 14 + total > length_of(run->ctx) || 16 + message > datagram)
+	if (datagram < 16 || 20 + datagram > total || at + total > length_of(run->ctx) || 16 + message > datagram)
 		return OTHER;
-	__u32 teid = bpf_ntohl(gtpu->teid);
+	__u32 header = 36, qfi = WEIR_NONE8;
 
-	if (*(__be16 *)gtpu == bpf_htons(0x30ff))
-		return uplink_user(run, 50, datagram - 16, teid, WEIR_NONE8);
-	// E alone; one extension: a PDU session container of four bytes (TS 38.415).
-	if (*(__be16 *)gtpu != bpf_htons(0x34ff) || container->type != 0x85 || container->len != 1 ||
-	    container->pdu & 0xe0 || container->next || message < 8)
-		return OTHER;
-	return uplink_user(run, 58, datagram - 24, teid, container->qfi & 0x3f);
+	if (*(__be16 *)gtpu != bpf_htons(0x30ff)) {
+		// E alone; one extension: a PDU session container of four bytes (TS 38.415).
+		if (*(__be16 *)gtpu != bpf_htons(0x34ff) || container->type != 0x85 || container->len != 1 ||
+		    container->pdu & 0xe0 || container->next || message < 8)
+			return OTHER;
+		header = 44;
+		qfi = container->qfi & 0x3f;
+	}
+	return uplink_user(run, at + header, datagram + 20 - header, bpf_ntohl(gtpu->teid), qfi);
 }
 
 // Whether no host can have sent from that address: this network, loopback, link-local, multicast, reserved.
@@ -555,17 +764,25 @@ static __always_inline int is_martian(__u32 source)
 	return first == 0 || first == 127 || first >= 224 || source >> 16 == 0xa9fe;
 }
 
-// Headers before a user's packet of `total` bytes. There is room for them, of which `len` bytes are the link header.
-static __always_inline void put_tunnel(void *data, const struct weir_tunnel *tunnel, const struct weir_rule *rule,
+// As is_martian, of IPv6: unspecified, loopback, link-local, multicast.
+static __always_inline int is_martian6(const __u64 *source)
+{
+	return (!source[0] && source[1] <= 1) || is_link_local6(source) || source[0] >> 56 == 0xff;
+}
+
+// Headers of the tunnel before a user's packet, for which there is room.
+static __always_inline void put_tunnel(struct ip4 *ip, const struct weir_tunnel *tunnel, const struct weir_rule *rule,
 				       __u16 outer, __u8 tos, int is_container)
 {
-	struct ip4 *ip = data + 14;
 	struct udp *udp = (void *)(ip + 1);
 	struct gtpu *gtpu = (void *)(udp + 1);
 	struct container *container = (void *)(gtpu + 1);
 
-	put_link(data, &tunnel->next);
-	__builtin_memcpy(ip, tunnel->header, 20);
+	const __u32 *header = (const void *)tunnel->header;
+
+#pragma unroll
+	for (int n = 0; n < 5; n++)
+		((__u32 *)ip)[n] = header[n];
 	ip->tos = tos;
 	ip->total = bpf_htons(outer);
 	ip->check = bpf_htons(~fold((__u32)tunnel->sum + outer + tos));
@@ -583,62 +800,120 @@ static __always_inline void put_tunnel(void *data, const struct weir_tunnel *tun
 }
 
 static __always_inline int into_tunnel(struct run *run, const struct user *user, const struct weir_tunnel *tunnel,
-				       const struct weir_rule *rule, const int overhead)
+				       const struct weir_rule *rule, const int overhead, __u32 tags)
 {
 	struct xdp_md *ctx = run->ctx;
 	__u8 tos = rule->dscp == WEIR_NONE8 ? user->tos : rule->dscp << 2 | (user->tos & 3);
 
-	if (bpf_xdp_adjust_head(ctx, -overhead))
+	if (bpf_xdp_adjust_head(ctx, (int)run->tags - overhead - (int)tags))
 		return drop(run, WEIR_NO_HEADROOM, user->total);
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct ip4 *ip = data + 14 + overhead;
+	void *behind = behind_tags(data, tags), *outer = behind + 14, *packet = outer + overhead;
 
-	if ((void *)(ip + 1) > end)
+	if (data + MOST_LINK > end || packet + sizeof(struct ip4) > end)
 		return drop(run, WEIR_NO_HEADROOM, user->total);
-	decrement_ttl(ip);
-	put_tunnel(data, tunnel, rule, user->total + overhead, tos, overhead == 44);
+	decrement_ttl(packet, user->is6);
+	put_tunnel(outer, tunnel, rule, user->total + overhead, tos, overhead == 44);
+	put_link(data, behind, &tunnel->next, tags);
 	return send(run, &tunnel->next, WEIR_DOWN_PACKETS, user->total);
 }
 
-static __always_inline int downlink(struct run *run)
+// The session of a packet from the core, and its number; none: it has none here.
+static __always_inline struct weir_session *session_of(struct run *run, const struct user *user, __u32 *number)
+{
+	__u32 instance = run->port->instance;
+	struct weir_key *key = find(user->is6 ? weir_prefix_key(instance, user->dst6[0]) :
+						WEIR_KEY_ADDRESS | (__u64)instance << 32 | user->dst);
+
+	if (!key)
+		return 0;
+	*number = key->session;
+	return bpf_map_lookup_elem(&sessions, number);
+}
+
+// The rule of a packet from the core; none: there is none here, or the packet is not the session's. Neither tunnel endpoint
+// nor class is compared.
+static __always_inline struct weir_rule *down(struct run *run, struct weir_session *session, __u32 number,
+					      const struct user *user, int *verdict)
+{
+	__u32 traits = traits_of(user, 0, 0), which;
+
+	*verdict = OTHER;
+	if (user->is6) {
+		struct weir_session6 *half = bpf_map_lookup_elem(&sessions6, &number);
+
+		if (!half || half->prefix != user->dst6[0] || session->instance != run->port->instance)
+			return 0;
+		which = match6(half->down.filters, user->src6, user->src_port, traits, 0x000fffff);
+		if (which < WEIR_WAYS)
+			return &half->down.rules[which & (WEIR_WAYS - 1)];
+	} else {
+		if (session->ue4 != user->dst || session->instance != run->port->instance)
+			return 0;
+		which = match(&session->down.quad, user->src, user->src_port, traits, 0x000fffff);
+		if (which < WEIR_WAYS)
+			return &session->down.rules[which & (WEIR_WAYS - 1)];
+	}
+	*verdict = hand_back(run, session, number);
+	return 0;
+}
+
+static __always_inline int downlink(struct run *run, __u8 is6)
 {
 	struct xdp_md *ctx = run->ctx;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 length = length_of(ctx);
+	__u32 length = length_of(ctx), at = 14 + run->tags, number;
 	struct user user;
+	int verdict;
 
-	if (data + 14 + 24 > end || !read_user(data + 14, length - 14, &user))
+	if (!read_user(data + at, end, length - at, &user) || user.is6 != is6)
 		return OTHER;
-	if (is_martian(user.src) || is_mine(run->port, user.dst))
+	if (user.is6) {
+		if (is_martian6(user.src6) || is_mine6(run->port, user.dst6))
+			return OTHER;
+	} else if (is_martian(user.src) || is_mine(run->port, user.dst)) {
 		return OTHER;
-	struct weir_key *key = find(WEIR_KEY_ADDRESS | (__u64)run->port->instance << 32 | user.dst);
+	}
+	struct weir_session *session = session_of(run, &user, &number);
 
-	if (!key)
+	if (!session || !is_taken(session))
 		return OTHER;
-	__u32 number = key->session;
-	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
+	struct weir_rule *rule = down(run, session, number, &user, &verdict);
 
-	if (!session || !is_taken(session) || session->ue4 != user.dst || session->instance != run->port->instance)
-		return OTHER;
-	// Neither tunnel endpoint nor class of a packet from the core is compared.
-	__u32 which = match(&session->down.quad, user.src, user.src_port, traits_of(&user, 0, 0), 0x000fffff);
-
-	if (which >= WEIR_WAYS)
-		return hand_back(run, session, number);
-	struct weir_rule *rule = &session->down.rules[which & (WEIR_WAYS - 1)];
+	if (!rule)
+		return verdict;
 	struct weir_tunnel *tunnel = bpf_map_lookup_elem(&tunnels, &rule->tunnel);
 	__u32 overhead = rule->encap == WEIR_CONTAINER ? 44 : 36;
 
-	if (!tunnel || !tunnel->next.valid || tunnel->next.len != 14 || user.ttl < 2 ||
-	    user.total + overhead > tunnel->next.mtu)
+	if (!tunnel || !tunnel->next.valid || user.ttl < 2 || user.total + overhead > tunnel->next.mtu)
 		return hand_back(run, session, number);
-	int verdict = admit(run, session, number, rule, user.total);
+	__u32 tags = tags_of(&tunnel->next);
 
+	verdict = admit(run, session, number, rule, user.total);
 	if (verdict)
 		return verdict;
-	if (cut(ctx, length - 14 - user.total))
+	if (cut(ctx, length - at - user.total))
 		return drop(run, WEIR_NO_HEADROOM, user.total);
-	return overhead == 44 ? into_tunnel(run, &user, tunnel, rule, 44) : into_tunnel(run, &user, tunnel, rule, 36);
+	return overhead == 44 ? into_tunnel(run, &user, tunnel, rule, 44, tags) :
+				into_tunnel(run, &user, tunnel, rule, 36, tags);
+}
+
+// Whether a frame has the port's tags, as many and no others; its network header's type.
+static __always_inline __be16 type_behind_tags(struct run *run, const void *data, const void *end)
+{
+	const struct weir_port *port = run->port;
+
+	// No packet is shorter, nor a header with two tags.
+	if (data + 38 > end)
+		return 0;
+	const __u32 *words = data + 12;
+
+	if (((words[0] ^ port->tag[0]) & port->tag_mask[0]) | ((words[1] ^ port->tag[1]) & port->tag_mask[1]))
+		return 0;
+	run->tags = (port->tags & 3) * 4;
+	const void *behind = behind_tags((void *)data, run->tags);
+
+	return behind + 14 > end ? 0 : *(const __be16 *)(behind + 12);
 }
 
 static __always_inline int known(struct run *run)
@@ -650,15 +925,18 @@ static __always_inline int known(struct run *run)
 	struct weir_config *settings = bpf_map_lookup_elem(&config, &zero);
 
 	run->port = bpf_map_lookup_elem(&ports, &interface);
-	if (!settings || settings->paused || !run->port || (void *)(eth + 1) > end || eth->type != bpf_htons(0x0800))
+	if (!settings || settings->paused || !run->port || (void *)(eth + 1) > end)
 		return OTHER;
+	__be16 type = type_behind_tags(run, data, end);
 	const __u8 *mac = run->port->mac;
 
 	if (!run->port->any_mac && (*(__u32 *)eth->to != *(__u32 *)mac || *(__u16 *)&eth->to[4] != *(__u16 *)&mac[4]))
 		return OTHER;
 	if (run->port->role == WEIR_ACCESS)
-		return uplink(run);
-	return run->port->role == WEIR_CORE ? downlink(run) : OTHER;
+		return type == bpf_htons(0x0800) ? uplink(run) : OTHER;
+	if (run->port->role != WEIR_CORE || (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd)))
+		return OTHER;
+	return downlink(run, type == bpf_htons(0x86dd));
 }
 
 SEC("xdp") int weir_fastpath(struct xdp_md *ctx)

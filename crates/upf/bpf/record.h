@@ -12,7 +12,8 @@
 #define WEIR_ENDS 4         /* tunnel endpoints of a session */
 #define WEIR_CELLS 4        /* buckets, and counts, of a session */
 #define WEIR_ADDRESSES 8    /* our IPv4 addresses on a port */
-#define WEIR_ROUTES 16      /* IPv4 routes of a network instance */
+#define WEIR_ADDRESSES6 4   /* our IPv6 addresses on a port */
+#define WEIR_ROUTES 16      /* IPv4 routes of a network instance, and as many IPv6 ones */
 #define WEIR_INSTANCES 16   /* network instances */
 #define WEIR_NEIGHBOURS 1024 /* buckets of neighbours on our links, a power of two */
 #define WEIR_PORTS 4096     /* interface indexes */
@@ -48,9 +49,11 @@
 #define WEIR_GATEWAY 1
 #define WEIR_ON_LINK 2
 
-/* Key of the session index: the kind in the top bits, then the network instance and the address, or the TEID. */
+/* Key of the session index: the kind in the top bits, then the network instance and the address, or the TEID, or what
+ * weir_prefix_key makes of an instance and an IPv6 prefix of 64 bits. */
 #define WEIR_KEY_TEID (1ULL << 63)
 #define WEIR_KEY_ADDRESS (1ULL << 62)
+#define WEIR_KEY_PREFIX (1ULL << 61)
 
 /* Places of weir_cpu.counts. */
 enum {
@@ -118,13 +121,38 @@ struct weir_session {
 	__u8 spare[32];
 };
 
+/* What an IPv6 packet must be for a rule: addresses in two halves, each in host order. */
+struct weir_filter6 {
+	__u64 remote[2];
+	__u64 remote_mask[2];
+	__u32 traits;
+	__u32 traits_mask;
+	__u16 port_lo;
+	__u16 port_span;
+	__u32 spare;
+};
+
+struct weir_direction6 {
+	struct weir_filter6 filters[WEIR_WAYS];
+	struct weir_rule rules[WEIR_WAYS];
+};
+
+/* The IPv6 half of the session of the same number; buckets and counts are that one's. */
+struct weir_session6 {
+	__u64 prefix;           /* the subscriber's, its upper 64 bits; 0: none */
+	__u64 spare[7];
+	struct weir_direction6 up;
+	struct weir_direction6 down;
+};
+
 /* The next station of a packet. */
 struct weir_next {
 	__u32 valid;
 	__u16 mtu;
 	__u8 port;              /* place among the ports to send by */
-	__u8 len;               /* bytes of the link header: 14 */
-	__u8 link[24];
+	__u8 len;               /* bytes of the link header: 14, and 4 for each of up to two tags */
+	__u8 link[22];
+	__u8 type[2];           /* its last two bytes: what the packet is */
 };
 
 struct weir_tunnel {
@@ -150,6 +178,21 @@ struct weir_instance {
 	struct weir_route routes[WEIR_ROUTES];
 };
 
+struct weir_route6 {
+	__u64 prefix[2];
+	__u64 mask[2];
+	__u32 kind;
+	__u32 port;
+	struct weir_next next;
+};
+
+struct weir_instance6 {
+	__u32 valid;
+	__u32 count;
+	__u64 spare;
+	struct weir_route6 routes[WEIR_ROUTES];
+};
+
 struct weir_neighbour {
 	__u32 address;
 	__u32 port;
@@ -162,15 +205,29 @@ struct weir_link {
 	struct weir_neighbour neighbours[WEIR_WAYS];
 };
 
+struct weir_neighbour6 {
+	__u64 address[2];
+	__u32 port;
+	__u32 spare[3];
+	struct weir_next next;
+};
+
+struct weir_link6 {
+	struct weir_neighbour6 neighbours[WEIR_WAYS];
+};
+
+/* Tags are words as they lie in a frame, the outer one first; of one that is not there nothing is compared. */
 struct weir_port {
 	__u32 role;
 	__u16 instance;
-	__u8 addresses;
+	__u8 tags;              /* how many its frames carry */
 	__u8 any_mac;
 	__u8 mac[6];
 	__u16 spare;
-	__u64 spare2[2];
+	__u32 tag[2];
+	__u32 tag_mask[2];
 	__u32 v4[WEIR_ADDRESSES];
+	__u64 v6[WEIR_ADDRESSES6][2];
 };
 
 struct weir_key {
@@ -201,6 +258,13 @@ struct weir_config {
 	__u64 spare[7];
 };
 
+static inline __attribute__((always_inline)) __u64 weir_prefix_key(__u32 instance, __u64 prefix)
+{
+	__u64 mixed = (prefix + instance * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
+
+	return WEIR_KEY_PREFIX | ((mixed ^ mixed >> 32) & (WEIR_KEY_PREFIX - 1));
+}
+
 #define WEIR_ASSERT(what) _Static_assert(what, #what)
 WEIR_ASSERT(sizeof(struct weir_meter) == 32 && sizeof(struct weir_tally) == 32);
 WEIR_ASSERT(sizeof(struct weir_quad) == 80 && sizeof(struct weir_rule) == 32);
@@ -213,7 +277,11 @@ WEIR_ASSERT(__builtin_offsetof(struct weir_session, tallies) == 608);
 WEIR_ASSERT(sizeof(struct weir_session) == 768);
 WEIR_ASSERT(sizeof(struct weir_next) == 32 && sizeof(struct weir_tunnel) == 64);
 WEIR_ASSERT(sizeof(struct weir_route) == 48 && sizeof(struct weir_instance) == 784);
-WEIR_ASSERT(sizeof(struct weir_neighbour) == 64 && sizeof(struct weir_port) == 64);
+WEIR_ASSERT(sizeof(struct weir_neighbour) == 64 && sizeof(struct weir_neighbour6) == 64);
+WEIR_ASSERT(sizeof(struct weir_port) == 128 && __builtin_offsetof(struct weir_port, v4) == 32);
+WEIR_ASSERT(sizeof(struct weir_filter6) == 48 && sizeof(struct weir_direction6) == 320);
+WEIR_ASSERT(sizeof(struct weir_session6) == 704 && __builtin_offsetof(struct weir_session6, up) == 64);
+WEIR_ASSERT(sizeof(struct weir_route6) == 72 && sizeof(struct weir_instance6) == 1168);
 WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 128);
 WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
 #endif

@@ -20,10 +20,10 @@ mod record;
 mod tables;
 
 pub(crate) use compile::{Cells, Offset, meter_from_kernel, tally_from_kernel};
-pub use compile::{NotEligible, compile};
+pub use compile::{Compiled, NotEligible, compile};
 pub use path::{Counts, FastPath, FastPathError};
-pub use record::Session;
-pub(crate) use record::{KEY_ADDRESS, KEY_TEID, Meter, Tally};
+pub(crate) use record::{KEY_ADDRESS, KEY_TEID, Meter, Tally, prefix_key};
+pub use record::{Session, Session6};
 pub use tables::{FastPort, Publisher};
 
 use crate::config::Config;

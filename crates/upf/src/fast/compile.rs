@@ -1,5 +1,7 @@
 //! A session's record → what the program in the kernel has of it, and back.
 
+mod ipv6; // filters and rules of IPv6 packets
+
 use std::fmt;
 
 use dataplane::filter::Quad4;
@@ -9,7 +11,7 @@ use table::records::Line;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::FastPath;
-use super::record::{self as kernel, CELLS, Direction, ENDS, Rule, Session, WAYS, flag};
+use super::record::{self as kernel, CELLS, Direction, ENDS, Rule, Session, Session6, WAYS, flag};
 use crate::record::{self, Action, GROUP, Meter, QuadActions, Row, RuleResult, Tally, encap, kind, match_flags};
 
 /// Why a session is not in the kernel.
@@ -17,8 +19,7 @@ use crate::record::{self, Action, GROUP, Meter, QuadActions, Row, RuleResult, Ta
 #[allow(missing_docs)]
 pub enum NotEligible {
     NoRoom,
-    NoIpv4,
-    Ipv6,
+    NoAddress,
     Routes,
     TooManyEndpoints,
     Filters,
@@ -41,12 +42,11 @@ impl fmt::Display for NotEligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoRoom => "no room among the sessions of the in-kernel path",
-            Self::NoIpv4 => "the subscriber has no IPv4 address",
-            Self::Ipv6 => "the subscriber has an IPv6 prefix",
+            Self::NoAddress => "the subscriber has no address",
             Self::Routes => "there are networks behind the subscriber",
             Self::TooManyEndpoints => "more than 4 tunnel endpoints",
             Self::Filters => "an SDF filter is not of the plain kind",
-            Self::TooManyRules => "more than 4 filters in a direction",
+            Self::TooManyRules => "more than 4 filters in a direction, of IPv4 or of IPv6",
             Self::PacketLimit => "a QER limits the number of packets",
             Self::TooManyQers => "more than 4 buckets, or more than 2 for one packet",
             Self::TooManyUrrs => "more than 4 counts, or more than 2 for one packet",
@@ -58,7 +58,7 @@ impl fmt::Display for NotEligible {
             Self::Tunnel => "a FAR's tunnel is none of GTP-U over IPv4, or has a paging policy",
             Self::NoTunnelDown => "packets from the core go on without a tunnel",
             Self::TunnelUp => "packets from access go on into a tunnel",
-            Self::InstanceRoutes => "the network instance has more than 16 IPv4 routes",
+            Self::InstanceRoutes => "the network instance has more than 16 routes of IPv4 or of IPv6",
         })
     }
 }
@@ -98,6 +98,15 @@ fn few(rows: &[Row]) -> Option<[u8; CELLS]> {
     Some(list)
 }
 
+/// What the program has of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiled {
+    /// All but what is of IPv6.
+    pub four: Session,
+    /// What is of IPv6.
+    pub six: Session6,
+}
+
 /// What the program has of a session: of its record's lines as they stand, its direction's filters (uplink's first) and its
 /// tunnel endpoints, in order.
 ///
@@ -109,22 +118,20 @@ pub fn compile(
     teids: &[u32],
     worker: u16,
     (path, offset): (&FastPath, Offset),
-) -> Result<(Session, Cells), NotEligible> {
+) -> Result<(Compiled, Cells), NotEligible> {
     let head = record::head(lines).ok_or(NotEligible::NoRoom)?;
-    if head.ue4 == 0 {
-        return Err(NotEligible::NoIpv4);
-    }
-    if head.ue6 != 0 {
-        return Err(NotEligible::Ipv6);
+    if head.ue4 == 0 && head.ue6 == 0 {
+        return Err(NotEligible::NoAddress);
     }
     let mut ends = [0; ENDS];
     ends.get_mut(..teids.len()).ok_or(NotEligible::TooManyEndpoints)?.copy_from_slice(teids);
     let cells = Cells::of(lines)?;
     let direction = |uplink: bool| {
         let (rules, filters) = if uplink { (head.up, filters[0]) } else { (head.down, filters[1]) };
-        direction(lines, (uplink, rules), filters, &cells, path)
+        if head.ue4 == 0 { Ok(Direction::NONE) } else { direction(lines, (uplink, rules), filters, &cells, path) }
     };
-    let mut session = Session {
+    let six = |uplink: bool| ipv6::direction(lines, uplink, teids, &cells, path);
+    let mut four = Session {
         state: 0,
         ue4: head.ue4,
         handle: head.handle,
@@ -137,19 +144,30 @@ pub fn compile(
         tallies: [kernel::Tally::NONE; CELLS],
         spare: [0; 32],
     };
+    let six = match head.ue6 {
+        0 => Session6::NONE,
+        prefix => Session6 { prefix, spare: [0; 7], up: six(true)?, down: six(false)? },
+    };
     for (n, at) in cells.meters.into_iter().enumerate().filter(|(_, at)| *at != 0) {
         let meter = cell::<Meter>(lines, at).ok_or(NotEligible::TooManyQers)?;
-        session.meters[n] = meter_to_kernel(meter, offset).ok_or(NotEligible::Rate)?;
+        four.meters[n] = meter_to_kernel(meter, offset).ok_or(NotEligible::Rate)?;
     }
     for (n, at) in cells.tallies.into_iter().enumerate().filter(|(_, at)| *at != 0) {
         let tally = cell::<Tally>(lines, at).ok_or(NotEligible::TooManyUrrs)?;
-        session.tallies[n] = tally_to_kernel(tally, offset);
+        four.tallies[n] = tally_to_kernel(tally, offset);
     }
-    Ok((session, cells))
+    Ok((Compiled { four, six }, cells))
 }
 
 fn cell<T: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable>(lines: &[Line], at: u8) -> Option<&T> {
     record::cell(lines.get(usize::from(at) / record::CELLS)?, at)
+}
+
+/// A part of the record, by its place in units of its own size.
+fn part<T: FromBytes>(lines: &[Line], at: u8) -> Result<T, NotEligible> {
+    let at = usize::from(at) * size_of::<T>();
+    let bytes = lines.as_bytes().get(at..at + size_of::<T>()).unwrap_or_default();
+    T::read_from_bytes(bytes).map_err(|_| NotEligible::NoRoom)
 }
 
 fn direction(
@@ -170,10 +188,11 @@ fn direction(
     let deeds = QuadActions::ref_from_bytes(line.as_bytes()).map_err(|_| NotEligible::NoRoom)?;
     const { assert!(WAYS == dataplane::filter::WAYS) };
     for (to, result) in direction.rules.iter_mut().zip(&deeds.treatments).filter(|(_, result)| result.action != 0) {
-        let at = usize::from(result.action) * size_of::<Action>();
-        let bytes = lines.as_bytes().get(at..at + size_of::<Action>()).unwrap_or_default();
-        let action = Action::read_from_bytes(bytes).map_err(|_| NotEligible::NoRoom)?;
+        let action = part::<Action>(lines, result.action)?;
         *to = rule(result, &action, uplink, cells, path)?;
+        if uplink && !path.has_routes(action.instance) {
+            return Err(NotEligible::InstanceRoutes);
+        }
     }
     Ok(direction)
 }
@@ -195,7 +214,6 @@ fn rule(
         (result.meters.iter().any(|at| *at >= GROUP), NotEligible::TooManyQers),
         (result.tallies.iter().any(|at| *at >= GROUP), NotEligible::TooManyUrrs),
         (uplink && (action.tunnel != NONE || action.encap.kind != encap::NONE), NotEligible::TunnelUp),
-        (uplink && !path.has_routes(action.instance), NotEligible::InstanceRoutes),
         (!uplink && action.tunnel == NONE, NotEligible::NoTunnelDown),
         (!uplink && (action.encap.is_other() || action.encap.has_policy()), NotEligible::Tunnel),
         (!uplink && !path.has_tunnel(action.tunnel), NotEligible::Tunnel),

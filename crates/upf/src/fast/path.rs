@@ -7,7 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 use port::bpf::{BpfError, Object, Program, SharedWords, possible_cpus};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::record::{self, BUCKET, CELLS, CONFIG, CPU, LIST, MOVED, MOVED_AT, Meter, Session, State, Tally};
+use super::record::{
+    self, BUCKET, CELLS, CONFIG, CPU, KEY_ADDRESS, KEY_TEID, LIST, MOVED, MOVED_AT, Meter, Session, Session6, State,
+    Tally,
+};
 
 /// The program, as `scripts/bpf` built it.
 const OBJECT: &[u8] = include_bytes!("../../bpf/fastpath.bpf.o");
@@ -44,8 +47,11 @@ pub struct FastPath {
     pub(super) ports: SharedWords,
     pub(super) instances: SharedWords,
     pub(super) neighbours: SharedWords,
+    pub(super) instances6: SharedWords,
+    pub(super) neighbours6: SharedWords,
     pub(super) tunnels: SharedWords,
     sessions: SharedWords,
+    sessions6: SharedWords,
     index: SharedWords,
     moved: SharedWords,
     /// Held by whoever changes the index.
@@ -106,10 +112,11 @@ impl FastPath {
         let sessions = sessions.max(1);
         // Whoever waits for all CPUs looks at no more than there are.
         let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
-        // Two keys each; three of four places are in use at most.
-        let buckets = (sessions * 2 / 3).next_power_of_two().max(4);
+        // Three keys each; three of four places are in use at most.
+        let buckets = sessions.next_power_of_two().max(4);
         let sizes = [
             ("sessions", sessions),
+            ("sessions6", sessions),
             ("session_index", buckets),
             ("cpus", cpus),
             ("tunnels", TUNNELS),
@@ -123,8 +130,11 @@ impl FastPath {
             ports: object.take_shared("ports")?,
             instances: object.take_shared("instances")?,
             neighbours: object.take_shared("neighbours")?,
+            instances6: object.take_shared("instances6")?,
+            neighbours6: object.take_shared("neighbours6")?,
             tunnels: object.take_shared("tunnels")?,
             sessions: object.take_shared("sessions")?,
+            sessions6: object.take_shared("sessions6")?,
             index: object.take_shared("session_index")?,
             moved: object.take_shared("moved")?,
             writer: Mutex::new(()),
@@ -211,10 +221,12 @@ impl FastPath {
 
     /// Puts a session in its place; its packets are the program's when this returns true. False: it does not stand as it
     /// did, for the program has left another packet of it to user space.
-    pub fn enter(&self, number: u32, session: &Session, stood: u32) -> bool {
+    pub fn enter(&self, number: u32, (session, half): (&Session, &Session6), stood: u32) -> bool {
         let words = self.sessions.get(number as usize);
         let Some(first) = words.first() else { return false };
         self.sessions.write(number as usize, 8, &session.as_bytes()[8..]);
+        let half = half.as_bytes().get(..if half.prefix == 0 { Session6::HEAD } else { size_of::<Session6>() });
+        self.sessions6.write(number as usize, 0, half.unwrap_or_default());
         if cfg!(not(target_arch = "x86_64")) {
             // Programs that run on have not read what was there before, when they see the state.
             self.quiesce();
@@ -295,12 +307,18 @@ impl FastPath {
         [(hash >> 1 >> (63 - bits)) as usize, (hash as u32 >> 1 >> (31 - bits)) as usize]
     }
 
-    /// Has a key lead to a session; false: there is no room, and it leads nowhere.
+    /// Has a key lead to a session; false: there is no room, or it is another one's of the same hash, and it does not lead
+    /// there.
     pub fn link(&self, key: u64, number: u32, end: u32) -> bool {
         let _writer = self.lock();
         let places = || self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2));
         let is = |wanted: u64| move |place: &&[AtomicU64]| place[0].load(Ordering::Relaxed) == wanted;
-        let Some(place) = places().find(is(key)).or_else(|| places().find(is(0))) else { return false };
+        let found = places().find(is(key));
+        let is_others = |place: &[AtomicU64]| place[1].load(Ordering::Relaxed) as u32 != number;
+        if key & (KEY_TEID | KEY_ADDRESS) == 0 && found.is_some_and(is_others) {
+            return false;
+        }
+        let Some(place) = found.or_else(|| places().find(is(0))) else { return false };
         place[1].store(u64::from(number) | u64::from(end) << 32, Ordering::Relaxed);
         place[0].store(key, Ordering::Release);
         true

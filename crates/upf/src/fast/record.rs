@@ -11,7 +11,9 @@ pub const ENDS: usize = 4;
 pub const CELLS: usize = 4;
 /// IPv4 addresses of a port.
 pub const ADDRESSES: usize = 8;
-/// IPv4 routes of a network instance.
+/// IPv6 addresses of a port.
+pub const ADDRESSES6: usize = 4;
+/// IPv4 routes of a network instance, and as many IPv6 ones.
 pub const ROUTES: usize = 16;
 /// Buckets of neighbours, a power of two.
 pub const NEIGHBOURS: usize = 1024;
@@ -57,6 +59,14 @@ pub const ON_LINK: u32 = 2;
 /// The kind of a key of the session index.
 pub const KEY_TEID: u64 = 1 << 63;
 pub const KEY_ADDRESS: u64 = 1 << 62;
+pub const KEY_PREFIX: u64 = 1 << 61;
+
+/// The key of a subscriber's IPv6 prefix in a network. Two of them may have the same one: who follows it compares.
+pub fn prefix_key(instance: u16, prefix: u64) -> u64 {
+    let instance = u64::from(instance).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = prefix.wrapping_add(instance).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    KEY_PREFIX | (mixed ^ mixed >> 32) & (KEY_PREFIX - 1)
+}
 
 macro_rules! shared {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty,)* })*) => {$(
@@ -85,28 +95,44 @@ shared! {
         state: u32, ue4: u32, handle: u32, instance: u16, worker: u16, teids: [u32; ENDS], up: Direction, down: Direction,
         meters: [Meter; CELLS], tallies: [Tally; CELLS], spare: [u8; 32],
     }
+    /// What an IPv6 packet must be for a rule; addresses in halves.
+    Filter6 {
+        remote: [u64; 2], remote_mask: [u64; 2], traits: u32, traits_mask: u32, port_lo: u16, port_span: u16, spare: u32,
+    }
+    /// A direction's IPv6 filters and rules.
+    Direction6 { filters: [Filter6; WAYS], rules: [Rule; WAYS], }
+    /// The IPv6 half of a session.
+    Session6 { prefix: u64, spare: [u64; 7], up: Direction6, down: Direction6, }
     /// The next station of a packet.
-    Next { valid: u32, mtu: u16, port: u8, len: u8, link: [u8; 24], }
+    Next { valid: u32, mtu: u16, port: u8, len: u8, link: [u8; 22], kind: [u8; 2], }
     /// A far end of GTP-U over IPv4.
     Tunnel { next: Next, header: [u8; 20], sum: u16, spare: [u16; 5], }
     /// A route.
     Route { prefix: u32, mask: u32, kind: u32, port: u32, next: Next, }
     /// A network instance's routes, the longest prefix first.
     Instance { valid: u32, count: u32, spare: u64, routes: [Route; ROUTES], }
+    /// An IPv6 route; addresses in halves.
+    Route6 { prefix: [u64; 2], mask: [u64; 2], kind: u32, port: u32, next: Next, }
+    /// A network instance's IPv6 routes, the longest prefix first.
+    Instance6 { valid: u32, count: u32, spare: u64, routes: [Route6; ROUTES], }
     /// A neighbour on a link of ours.
     Neighbour { address: u32, port: u32, spare: [u64; 3], next: Next, }
     /// Neighbours whose addresses and ports fall into one bucket.
     Link { neighbours: [Neighbour; WAYS], }
-    /// A port, by its interface's number.
+    /// The same in IPv6.
+    Neighbour6 { address: [u64; 2], port: u32, spare: [u32; 3], next: Next, }
+    /// The same in IPv6.
+    Link6 { neighbours: [Neighbour6; WAYS], }
+    /// A port, by its interface's number. Tags are words as they lie in a frame, the outer one first.
     Port {
-        role: u32, instance: u16, addresses: u8, any_mac: u8, mac: [u8; 6], spare: u16, spare2: [u64; 2],
-        v4: [u32; ADDRESSES],
+        role: u32, instance: u16, tags: u8, any_mac: u8, mac: [u8; 6], spare: u16, tag: [u32; 2], tag_mask: [u32; 2],
+        v4: [u32; ADDRESSES], v6: [[u64; 2]; ADDRESSES6],
     }
 }
 
 impl Next {
     /// There is none, or it is not known.
-    pub const NONE: Self = Self { valid: 0, mtu: 0, port: 0, len: 0, link: [0; 24] };
+    pub const NONE: Self = Self { valid: 0, mtu: 0, port: 0, len: 0, link: [0; 22], kind: [0; 2] };
 }
 
 impl Meter {
@@ -140,6 +166,31 @@ impl Direction {
     pub const NONE: Self = Self { quad: Quad4::NOTHING, rules: [Rule::NONE; WAYS], spare: [0; 16] };
 }
 
+impl Filter6 {
+    /// Of no packet: none is in such a state.
+    pub const NOTHING: Self = Self {
+        remote: [0; 2],
+        remote_mask: [0; 2],
+        traits: u32::MAX,
+        traits_mask: u32::MAX,
+        port_lo: 0,
+        port_span: 0,
+        spare: 0,
+    };
+}
+
+impl Direction6 {
+    /// Without a rule.
+    pub const NONE: Self = Self { filters: [Filter6::NOTHING; WAYS], rules: [Rule::NONE; WAYS] };
+}
+
+impl Session6 {
+    /// A subscriber without an IPv6 prefix.
+    pub const NONE: Self = Self { prefix: 0, spare: [0; 7], up: Direction6::NONE, down: Direction6::NONE };
+    /// Octets up to its rules.
+    pub const HEAD: usize = std::mem::offset_of!(Self, up);
+}
+
 /// Octets of what is only looked at word by word.
 pub const BUCKET: usize = KEYS * 16;
 pub const CPU: usize = (2 + COUNTS) * 8;
@@ -153,7 +204,11 @@ const _: () = {
     assert!(size_of::<Session>() == 768 && offset_of!(Session, up) == 32 && offset_of!(Session, down) == 256);
     assert!(offset_of!(Session, meters) == 480 && offset_of!(Session, tallies) == 608);
     assert!(size_of::<Next>() == 32 && size_of::<Tunnel>() == 64 && size_of::<Route>() == 48);
-    assert!(size_of::<Instance>() == 784 && size_of::<Neighbour>() == 64 && size_of::<Port>() == 64);
+    assert!(size_of::<Instance>() == 784 && size_of::<Neighbour>() == 64 && size_of::<Neighbour6>() == 64);
+    assert!(size_of::<Port>() == 128 && offset_of!(Port, v4) == 32);
+    assert!(size_of::<Filter6>() == 48 && size_of::<Direction6>() == 320);
+    assert!(size_of::<Session6>() == 704 && Session6::HEAD == 64);
+    assert!(size_of::<Route6>() == 72 && size_of::<Instance6>() == 1168);
     assert!(BUCKET == 64 && CPU == 128 && MOVED_AT * 8 + MOVED * 4 == LIST);
     // Traits of filters are words of four octets that the program puts together in this order.
     assert!(cfg!(target_endian = "little"));

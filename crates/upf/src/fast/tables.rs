@@ -1,6 +1,8 @@
 //! Ports, routes, neighbours and tunnels, as the program has them. An entry changes while it is not valid and no CPU runs
 //! the program.
 
+mod ipv6; // IPv6 routes and neighbours
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,12 +10,13 @@ use std::sync::atomic::Ordering;
 
 use dataplane::forward::{Forwarding, Hop, Plan, Via, prefix4};
 use port::bpf::SharedWords;
+use wire::ethernet::{HEADER_LEN, TAG_LEN, Tags};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::FastPath;
 use super::record::{
-    ACCESS, ADDRESSES, CORE, GATEWAY, Instance, Link, NEIGHBOURS, Neighbour, Next, ON_LINK, Port, ROUTES, Route,
-    TO_USER, Tunnel,
+    ACCESS, ADDRESSES, ADDRESSES6, CORE, GATEWAY, Instance, Link, NEIGHBOURS, Neighbour, Neighbour6, Next, ON_LINK,
+    Port, ROUTES, Route, TO_USER, Tunnel,
 };
 use crate::config::Role;
 
@@ -25,11 +28,19 @@ impl FastPath {
         word.to_ne_bytes()[HEADER % 8] == 0x45
     }
 
-    /// Whether a network instance's routes are there.
+    /// Whether a network instance's IPv4 routes are there.
     pub(super) fn has_routes(&self, instance: u8) -> bool {
-        let word = self.instances.get(instance.into()).first();
-        word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 != 0)
+        is_valid(&self.instances, instance)
     }
+
+    /// Whether a network instance's IPv6 routes are there.
+    pub(super) fn has_routes6(&self, instance: u8) -> bool {
+        is_valid(&self.instances6, instance)
+    }
+}
+
+fn is_valid(map: &SharedWords, at: u8) -> bool {
+    map.get(at.into()).first().is_some_and(|word| word.load(Ordering::Relaxed) as u32 != 0)
 }
 
 /// A port as the program is to see it.
@@ -41,6 +52,10 @@ pub struct FastPort {
     pub role: Role,
 }
 
+/// Lengths of link headers that the program can put before a packet.
+const LINKS: [usize; 3] = [HEADER_LEN, HEADER_LEN + TAG_LEN, MOST_LINK];
+const MOST_LINK: usize = HEADER_LEN + 2 * TAG_LEN;
+
 /// Keeps the program's tables as the forwarding tables are.
 pub struct Publisher {
     path: Arc<FastPath>,
@@ -50,6 +65,8 @@ pub struct Publisher {
     tunnels: Entries,
     instances: Entries,
     neighbours: Entries,
+    instances6: Entries,
+    neighbours6: Entries,
     by_interface: Entries,
 }
 
@@ -68,7 +85,16 @@ impl Publisher {
     /// Of these ports, by their numbers.
     pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
         let empty = Entries::default;
-        Self { path, ports, tunnels: empty(), instances: empty(), neighbours: empty(), by_interface: empty() }
+        Self {
+            path,
+            ports,
+            tunnels: empty(),
+            instances: empty(),
+            neighbours: empty(),
+            instances6: empty(),
+            neighbours6: empty(),
+            by_interface: empty(),
+        }
     }
 
     /// The ports are these from now on, as of the next [`publish`](Self::publish): an interface was made again.
@@ -86,14 +112,18 @@ impl Publisher {
         let path = self.path.clone();
         let tunnels = tables.tunnels.iter().enumerate().map(|(id, tunnel)| (id, self.tunnel(tunnel, tables)));
         let tunnels: Vec<_> = tunnels.map(|(at, entry)| (at, entry.as_bytes().to_vec())).collect();
-        let instances: Vec<_> = (0..path.instances.len()).map(|n| self.instance(n as u16, plan, tables)).collect();
-        let instances = instances.iter().map(|entry| entry.as_bytes().to_vec()).enumerate().collect();
-        let neighbours = self.neighbours(plan, tables);
+        let numbers = 0..path.instances.len() as u16;
+        let instances =
+            numbers.clone().map(|n| self.instance(n, plan, tables).as_bytes().to_vec()).enumerate().collect();
+        let instances6 = numbers.map(|n| self.instance6(n, plan, tables).as_bytes().to_vec()).enumerate().collect();
+        let (neighbours, neighbours6) = (self.neighbours(plan, tables), self.neighbours6(plan, tables));
         let ports = self.interfaces(tables);
         let changes = [
             (&path.tunnels, &mut self.tunnels, tunnels),
             (&path.instances, &mut self.instances, instances),
             (&path.neighbours, &mut self.neighbours, neighbours),
+            (&path.instances6, &mut self.instances6, instances6),
+            (&path.neighbours6, &mut self.neighbours6, neighbours6),
             (&path.ports, &mut self.by_interface, ports),
         ];
         let mut changed: Vec<(&SharedWords, usize, Vec<u8>)> = Vec::new();
@@ -108,20 +138,29 @@ impl Publisher {
         write(&path, &changed);
     }
 
-    /// The next station, if the program can send there.
-    fn next(&self, hop: Option<&Hop>) -> Next {
-        let hop =
-            hop.filter(|hop| hop.is_resolved() && self.ports.get(usize::from(hop.port)).is_some_and(Option::is_some));
-        let Some((hop, link)) = hop.and_then(|hop| Some((hop, hop.encap.untagged()?))) else { return Next::NONE };
-        let mut next = Next { valid: 1, mtu: hop.mtu, port: hop.port, len: link.len() as u8, link: [0; 24] };
-        next.link[..link.len()].copy_from_slice(link);
+    /// The next station of packets whose first byte is `version`'s, if the program can send there: by Ethernet with up to
+    /// two tags, whose priority is the same for all packets.
+    fn next(&self, hop: Option<&Hop>, version: u8) -> Next {
+        let is_sent =
+            |hop: &&Hop| hop.is_resolved() && self.ports.get(usize::from(hop.port)).is_some_and(Option::is_some);
+        let mut next = Next::NONE;
+        let Some(hop) = hop.filter(is_sent) else { return next };
+        let (len, mut frame) = (hop.encap.len(), [0; MOST_LINK + 1]);
+        let is_ethernet = LINKS.contains(&len) && hop.encap.is_ethernet() && (len == LINKS[0] || hop.pcp == [0; 8]);
+        let Some(packet) = frame.get_mut(len).filter(|_| is_ethernet) else { return next };
+        *packet = version << 4;
+        if hop.write(&mut frame[..=len]) {
+            next = Next { valid: 1, mtu: hop.mtu, port: hop.port, len: len as u8, ..Next::NONE }; // 22 at most
+            next.link[..len].copy_from_slice(&frame[..len]);
+            next.kind.copy_from_slice(&frame[len - 2..len]);
+        }
         next
     }
 
     fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {
         let mut entry = Tunnel::new_zeroed();
         if tunnel.version == 4 {
-            entry.next = self.next(tables.hop(tunnel.hop));
+            entry.next = self.next(tables.hop(tunnel.hop), 4);
             entry.header.copy_from_slice(&tunnel.header[..20]);
             entry.sum = tunnel.sum;
         }
@@ -147,7 +186,7 @@ impl Publisher {
                 routes.push(route(to.into(), configured.len, TO_USER, 0, Next::NONE));
                 continue;
             };
-            let next = self.next(hop_to(plan, tables, instance, via.into()));
+            let next = self.next(hop_to(plan, tables, instance, via.into()), 4);
             routes.push(route(to.into(), configured.len, GATEWAY, 0, next));
         }
         // Never forwarded, whatever the default route says.
@@ -170,7 +209,7 @@ impl Publisher {
         for (port, address, _) in plan.neighbours() {
             let IpAddr::V4(address) = address else { continue };
             let address = u32::from(*address);
-            let next = self.next(hop_on(tables, *port, address));
+            let next = self.next(hop_on(tables, *port, address), 4);
             let hash = (address ^ u32::from(*port) << 24).wrapping_mul(0x9e37_79b1) >> 20;
             let link = links.entry(hash as usize & (NEIGHBOURS - 1)).or_insert_with(Link::new_zeroed);
             let free = link.neighbours.iter_mut().find(|neighbour| neighbour.next.valid == 0);
@@ -191,14 +230,25 @@ impl Publisher {
             let port = (*port)?;
             let mut entry = Port::new_zeroed();
             // What the program does not look at keeps a port to itself.
-            let usual = view.tags.is_empty() && !view.verify_udp && view.peer.is_none() && view.v4.len() <= ADDRESSES;
-            if usual {
+            let is_few = view.v4.len() <= ADDRESSES && view.v6.len() <= ADDRESSES6;
+            if is_few && !view.verify_udp && view.peer.is_none() {
                 entry.role = if port.role == Role::Access { ACCESS } else { CORE };
                 entry.instance = view.instance;
                 entry.any_mac = u8::from(view.mac == [0; 6]);
                 entry.mac = view.mac;
-                entry.addresses = view.v4.len() as u8; // 8 at most
+                let tags = match view.tags {
+                    Tags::None => [None; 2],
+                    Tags::One(tag) => [Some(tag), None],
+                    Tags::Two(outside, inside) => [Some(outside), Some(inside)],
+                };
+                for (n, tag) in tags.into_iter().flatten().enumerate() {
+                    let [kind, vlan] = [tag.kind, tag.vlan.id()].map(u16::to_be_bytes);
+                    entry.tag[n] = u32::from_ne_bytes([kind[0], kind[1], vlan[0], vlan[1]]);
+                    entry.tag_mask[n] = u32::from_ne_bytes([0xff, 0xff, 0x0f, 0xff]);
+                    entry.tags += 1;
+                }
                 entry.v4.iter_mut().zip(&view.v4).for_each(|(to, (address, _))| *to = *address);
+                entry.v6.iter_mut().zip(&view.v6).for_each(|(to, (address, _))| *to = halves(*address));
             }
             Some((port.ifindex as usize, entry.as_bytes().to_vec()))
         };
@@ -210,11 +260,18 @@ impl Publisher {
     }
 }
 
+/// An IPv6 address in two halves.
+fn halves(address: u128) -> [u64; 2] {
+    [(address >> 64) as u64, address as u64]
+}
+
 /// What makes an entry valid is the lower half of its first word; in a bucket of neighbours, that of each one's next station.
 fn valid_words(path: &FastPath, map: &SharedWords) -> &'static [usize] {
     const NEXT: usize = std::mem::offset_of!(Neighbour, next) / 8;
     const EACH: usize = size_of::<Neighbour>() / 8;
-    if std::ptr::eq(map, &path.neighbours) { &[NEXT, EACH + NEXT, 2 * EACH + NEXT, 3 * EACH + NEXT] } else { &[0] }
+    const _: () = assert!(NEXT * 8 == std::mem::offset_of!(Neighbour6, next) && EACH * 8 == size_of::<Neighbour6>());
+    let is_bucket = std::ptr::eq(map, &path.neighbours) || std::ptr::eq(map, &path.neighbours6);
+    if is_bucket { &[NEXT, EACH + NEXT, 2 * EACH + NEXT, 3 * EACH + NEXT] } else { &[0] }
 }
 
 fn write(path: &FastPath, changed: &[(&SharedWords, usize, Vec<u8>)]) {

@@ -14,7 +14,7 @@ use port::bpf::monotonic_ns;
 use table::records::{Line, LineId};
 
 use super::{Place, Sessions};
-use crate::fast::{self, Cells, FastPath, KEY_ADDRESS, KEY_TEID, NotEligible, Offset};
+use crate::fast::{self, Cells, FastPath, KEY_ADDRESS, KEY_TEID, NotEligible, Offset, prefix_key};
 use crate::record::{self, Meter, Tally};
 
 /// Where a session is.
@@ -258,7 +258,7 @@ impl Sessions {
         kernel: &Kernel,
         handle: u32,
         place: Place,
-    ) -> Result<(fast::Session, Cells, u32), NotEligible> {
+    ) -> Result<(fast::Compiled, Cells, u32), NotEligible> {
         let number = kernel.path.number(kernel.worker, handle).ok_or(NotEligible::NoRoom)?;
         let keys = self.keys.get(handle as usize).ok_or(NotEligible::NoRoom)?;
         if !keys.routes.is_empty() {
@@ -307,7 +307,7 @@ impl Sessions {
             }
             self.place_mut(handle).into_iter().for_each(|place| place.kernel.is_linked = true);
         }
-        if !path.enter(number, &session, stood.unwrap_or_else(|| path.stands(number))) {
+        if !path.enter(number, (&session.four, &session.six), stood.unwrap_or_else(|| path.stands(number))) {
             return false;
         }
         let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return true };
@@ -334,7 +334,9 @@ impl Sessions {
         let teids = keys.map_or(&[][..], |keys| keys.teids.as_slice());
         let teids = (0..).zip(teids).map(|(end, teid)| (KEY_TEID | u64::from(*teid), end));
         let address = keys.and_then(|keys| keys.ue4);
-        teids.chain(address.map(|(instance, to)| (KEY_ADDRESS | u64::from(instance) << 32 | u64::from(to), 0)))
+        let prefix = keys.and_then(|keys| keys.ue6).map(|(instance, prefix)| (prefix_key(instance, prefix), 0));
+        let address = address.map(|(instance, to)| (KEY_ADDRESS | u64::from(instance) << 32 | u64::from(to), 0));
+        teids.chain(address).chain(prefix)
     }
 
     /// Has nothing in the program's index lead to a session, which is not in the kernel.
