@@ -28,13 +28,14 @@
 //! A program of some size is written in C and comes as a compiled object: [`Object`]. What it shares with this process,
 //! word by word and without a system call, are [`SharedWords`].
 //!
-//! Nothing outlives the process: maps, programs and attachments are file descriptors and go with them. bpffs is not
-//! needed.
+//! Maps, programs and attachments are file descriptors and go with the process, but for those that were given a name in a
+//! BPF file system.
 
 mod asm;
 mod insn;
 mod link;
 mod map;
+mod named;
 mod object;
 mod program;
 mod sys;
@@ -47,6 +48,8 @@ pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Width};
 pub(crate) use link::Link;
 pub use link::{XdpLink, XdpMode};
 pub use map::{Map, MapType, possible_cpus};
+pub use named::get as get_named;
+pub(crate) use named::{give as give_name, is_bpf_fs};
 pub use object::{Object, Sizes};
 pub use program::{Program, ProgramType, TestRun};
 pub(crate) use sys::ATTACH_TCX_INGRESS as TCX_INGRESS;

@@ -67,6 +67,7 @@
 mod attach;
 mod config;
 mod filter;
+mod keep;
 mod ledger;
 mod live;
 mod memlock;
@@ -79,10 +80,11 @@ mod umem;
 
 use std::os::fd::OwnedFd;
 
-pub(crate) use attach::{Attachment, attach, hook_here};
-pub use attach::{Hook, Steering, hook};
+pub(crate) use attach::{Attachment, attach_with, engage_here, hook_here};
+pub use attach::{Hook, Steering, engage, hook};
 pub use config::{Copying, XdpConfig};
 pub use filter::{BadFilter, Filter, Terms};
+pub use keep::{folder_of, keep_in, keep_no_more, leave_nothing};
 pub use port::XdpPort;
 pub use program::{Steer, SteerCounts};
 pub(crate) use socket::{bind as bind_socket, register_file, released};

@@ -21,6 +21,7 @@
 #define WEIR_CPUS 1024
 #define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
 #define WEIR_NONE8 0xff
+#define WEIR_LAYOUT 1       /* of all that is here: one more with each change of it */
 
 /* Values of the lowest byte of weir_session.state. */
 #define WEIR_USER 0         /* its packets are the user-space path's; the bytes above count those left to it, modulo 2^24 */
@@ -255,7 +256,11 @@ struct weir_moved {
 struct weir_config {
 	__u32 paused;           /* everything is the user-space path's */
 	__u32 key_bits;         /* 2^this buckets of the session index */
-	__u64 spare[7];
+	__u64 beat;             /* when a worker said last that it lives, in ns of CLOCK_MONOTONIC */
+	__u64 keep;             /* for how many ns behind that packets are taken */
+	__u32 layout;           /* WEIR_LAYOUT */
+	__u32 workers;
+	__u64 spare[4];
 };
 
 static inline __attribute__((always_inline)) __u64 weir_prefix_key(__u32 instance, __u64 prefix)

@@ -5,6 +5,8 @@ mod n4;
 mod reassembly;
 mod simulate;
 
+use std::time::Duration;
+
 use dataplane::forward::InstanceId;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
@@ -109,23 +111,34 @@ pub struct Port {
 }
 
 /// The in-kernel path of known sessions.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastPath {
-    /// Sessions there is room for in the kernel, 1 to 4,194,304; each takes 0.8 KB of memory. Others are the workers'.
+    /// Sessions there is room for in the kernel, 1 to 4,194,304; each takes 1.6 KB of memory. Others are the workers'.
     pub sessions: u32,
+    /// How long the kernel goes on forwarding for known sessions when the gateway has ended, was killed or starts again;
+    /// 0 seconds: not at all. Needs [n4] ledger, by which the next start knows the sessions, and `bpf_folder`.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    pub keep_seconds: u32,
+    /// The folder of a BPF file system (`mount -t bpf bpf /sys/fs/bpf`), in which what goes on has a name.
+    pub bpf_folder: String,
 }
 
 impl Default for FastPath {
     fn default() -> Self {
-        Self { sessions: 65_536 }
+        Self { sessions: 65_536, keep_seconds: 60, bpf_folder: "/sys/fs/bpf".to_owned() }
     }
 }
 
 impl FastPath {
     const MOST: u32 = 1 << 22;
 
-    fn check(self) -> Result<(), ConfigError> {
+    /// How long sessions go on without the process; none: not at all.
+    pub fn keep(&self) -> Option<Duration> {
+        (self.keep_seconds > 0).then(|| Duration::from_secs(self.keep_seconds.into()))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
         if (1..=Self::MOST).contains(&self.sessions) {
             return Ok(());
         }

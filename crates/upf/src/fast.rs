@@ -6,6 +6,7 @@
 //! | `bpf/fastpath.bpf.c`, `bpf/record.h` | the program, and what it shares with us |
 //! | `record` | the same in Rust: layouts, asserted |
 //! | `path` | the maps, as memory: index of sessions, quiescence, counters |
+//! | `before` | what a process before has left |
 //! | `compile` | a session's record → the program's; why one stays in user space |
 //! | `tables` | ports, routes, neighbours and tunnels, as they are published |
 //!
@@ -14,11 +15,13 @@
 //! what it has counted (`sessions/kernel.rs`), so that rates, quotas and usage are exact with one set of state. Reasons and
 //! what was decided: `docs/decisions/044-in-kernel-path.md`.
 
+mod before;
 mod compile;
 mod path;
 mod record;
 mod tables;
 
+pub use before::Before;
 pub(crate) use compile::{Cells, Offset, meter_from_kernel, tally_from_kernel};
 pub use compile::{Compiled, NotEligible, compile};
 pub use path::{Counts, FastPath, FastPathError};

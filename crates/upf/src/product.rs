@@ -67,6 +67,8 @@ pub struct UpfGateway {
     taken: Option<Taken>,
     /// The in-kernel path, where there is one.
     fast: Option<fast::Fast>,
+    /// The same when sessions are in it.
+    ready: Option<fast::Ready>,
 }
 
 /// What another process has handed over of N4.
@@ -150,7 +152,8 @@ impl Gateway for UpfGateway {
 
     fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
-        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None, fast: None }, None)))
+        fast::keep(&loaded.config);
+        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None, fast: None, ready: None }, None)))
     }
 
     fn steer(config: &Config) -> Steer {
@@ -180,7 +183,7 @@ impl Gateway for UpfGateway {
         let differs = "the running gateway has other sockets for control planes: n4.allow differs";
         let (sockets, began) = (sockets.context(differs)?, from["began"].as_u64().context("no Recovery Time Stamp")?);
         let taken = Taken { sockets, control_socket, began: began as u32 }; // 32 bits, as it was sent
-        Ok(Self { reading: None, sockets: None, taken: Some(taken), fast: None })
+        Ok(Self { reading: None, sockets: None, taken: Some(taken), fast: None, ready: None })
     }
 
     fn stand(
@@ -206,7 +209,7 @@ impl Gateway for UpfGateway {
             _ => (None, None),
         };
         if let Some(fast) = self.fast.take() {
-            fast.stand(config, opened.caps(), &mut control, &mut seats)?;
+            self.ready = fast.stand(config, opened.caps(), &mut control, &mut seats)?;
         }
         let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
         let (mut ready, mut queries) = (Vec::new(), Vec::new());
@@ -224,6 +227,7 @@ impl Gateway for UpfGateway {
         let mut process = self.stand(loaded, opened, vitals, Time::real())?;
         process.go()?;
         resolve(&process);
+        self.ready.take().map_or(Ok(()), |ready| ready.engage(&loaded.config))?;
         Ok(process)
     }
 

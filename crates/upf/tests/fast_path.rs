@@ -109,7 +109,7 @@ impl Subject for WithKernel {
         // A session that was handed back has stayed long enough.
         self.enter();
         let run = if (14..LONGEST).contains(&packet.len()) {
-            self.path.program().test_run(packet).expect("the kernel runs it")
+            self.path.program().expect("loaded").test_run(packet).expect("the kernel runs it")
         } else {
             return self.user_space.send(port, packet);
         };
@@ -347,7 +347,7 @@ fn with_usual() -> (WithKernel, impl Fn(u8) -> Vec<u8>, Vec<u8>) {
 }
 
 fn is_redirected(device: &WithKernel, packet: &[u8]) -> bool {
-    device.path.program().test_run(packet).expect("the kernel runs it").verdict == XDP_REDIRECT
+    device.path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict == XDP_REDIRECT
 }
 
 /// The session of the first subscriber is its worker's, and has stayed as long as it must.
@@ -385,6 +385,25 @@ fn a_session_goes_into_the_kernel_behind_its_packets_that_wait() {
 }
 
 #[test]
+fn without_a_sign_of_life_packets_are_taken_for_a_while_only() {
+    let (device, usual, _) = with_usual();
+    let now = port::bpf::monotonic_ns();
+    device.path.beat(now);
+    assert!(is_redirected(&device, &usual(0)), "as long as it takes, if nothing else is said");
+    assert_eq!(device.path.beat_every(), None);
+    device.path.set_keep(Duration::from_secs(20));
+    assert_eq!(device.path.beat_every(), Some(5_000_000_000));
+    assert!(is_redirected(&device, &usual(1)));
+    device.path.beat(now.saturating_sub(30_000_000_000));
+    let before = device.path.counts();
+    assert!(!is_redirected(&device, &usual(2)), "nobody reports what is counted");
+    let after = device.path.counts();
+    assert_eq!((after.up, after.handed_back, after.other), (before.up, before.handed_back, before.other + 1));
+    device.path.beat(port::bpf::monotonic_ns());
+    assert!(is_redirected(&device, &usual(3)));
+}
+
+#[test]
 fn a_session_whose_packets_always_wait_stays_with_its_worker() {
     let (mut device, usual, unusual) = with_usual();
     hand_back(&mut device, &unusual);
@@ -412,7 +431,7 @@ fn hammered_by_two_cpus(device: &WithKernel, packet: &[u8]) -> (f64, f64) {
         let hammer = || {
             let mut sent = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
-                let verdict = path.program().test_run(packet).expect("the kernel runs it").verdict;
+                let verdict = path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict;
                 assert!(verdict == XDP_REDIRECT || verdict == XDP_DROP, "verdict {verdict}");
                 sent += 1;
             }

@@ -1,7 +1,8 @@
 //! Attaching a program to an interface.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::program::Program;
 use super::{BpfError, sys};
@@ -43,7 +44,7 @@ impl XdpMode {
 pub struct XdpLink {
     ifindex: u32,
     mode: XdpMode,
-    _link: Link,
+    link: Link,
 }
 
 impl XdpLink {
@@ -61,7 +62,7 @@ impl XdpLink {
         let mut last = BpfError::Occupied { ifindex };
         for &mode in modes {
             match Link::new(program, ifindex, sys::ATTACH_XDP, mode.flags()) {
-                Ok(link) => return Ok(Self { ifindex, mode, _link: link }),
+                Ok(link) => return Ok(Self { ifindex, mode, link }),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                     return Err(BpfError::Occupied { ifindex });
                 }
@@ -69,6 +70,34 @@ impl XdpLink {
             }
         }
         Err(last)
+    }
+
+    /// Goes on with an attachment of another process, in the driver of interface `ifindex`: `program` takes the place of
+    /// what is attached, without a packet in between that neither sees.
+    ///
+    /// # Errors
+    /// What the kernel said: among others, the interface has gone.
+    pub(crate) fn go_on(link: OwnedFd, program: &Program, ifindex: u32) -> io::Result<Self> {
+        let mut attr = sys::LinkUpdate {
+            // Descriptors are not negative.
+            link_fd: link.as_raw_fd() as u32,
+            new_prog_fd: program.raw_fd() as u32,
+            ..Default::default()
+        };
+        // SAFETY: the head of bpf_attr for this command; it holds no addresses.
+        unsafe { sys::bpf(sys::LINK_UPDATE, &mut attr) }?;
+        let link = Link { fd: link, is_kept: AtomicBool::new(true) };
+        Ok(Self { ifindex, mode: XdpMode::Native, link })
+    }
+
+    /// The attachment has a name, or will have one: it stays when this value goes.
+    pub(crate) fn is_to_stay(&self) {
+        self.link.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it stays when this value goes.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.link.is_kept.load(Ordering::Relaxed)
     }
 
     /// The interface.
@@ -82,9 +111,14 @@ impl XdpLink {
     }
 }
 
-/// A program attached by a link of the kernel's: detached when this value is dropped, or with the process.
+/// A program attached by a link of the kernel's: detached when this value is dropped, or with the process, unless it has a
+/// name.
 #[derive(Debug)]
-pub(crate) struct Link(OwnedFd);
+pub(crate) struct Link {
+    fd: OwnedFd,
+    /// It has a name.
+    is_kept: AtomicBool,
+}
 
 impl Link {
     /// Attaches `program` to an interface of the calling thread's network namespace, at one of [`sys`]'s hooks.
@@ -97,16 +131,25 @@ impl Link {
             flags,
         };
         // SAFETY: the head of bpf_attr for this command; it holds no addresses.
-        unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr) }.map(Self)
+        unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr) }.map(|fd| Self { fd, is_kept: AtomicBool::new(false) })
+    }
+}
+
+impl AsFd for XdpLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.fd.as_fd()
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
         // Said aloud, because closing the descriptor may not be the last of it: a child just forked has a copy until it
         // runs its program. Nothing to be done when it fails: the interface may be gone already.
         // SAFETY: the head of bpf_attr for this command: a descriptor, which is not negative.
-        let _ = unsafe { sys::bpf(sys::LINK_DETACH, &mut (self.0.as_raw_fd() as u32)) };
+        let _ = unsafe { sys::bpf(sys::LINK_DETACH, &mut (self.fd.as_raw_fd() as u32)) };
     }
 }
 

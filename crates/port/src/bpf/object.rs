@@ -1,6 +1,7 @@
 //! Programs that come compiled, as an ELF object with their maps.
 
 use std::collections::{BTreeMap, HashSet};
+use std::os::fd::AsFd;
 
 use super::insn::Insn;
 use super::words::MMAPABLE;
@@ -9,20 +10,20 @@ use super::{BpfError, Map, MapType, Program, ProgramType, SharedWords};
 /// Entries that maps are to have, by name, where the object does not say.
 pub type Sizes<'a> = &'a [(&'a str, u32)];
 
-/// An XDP program in the kernel, as an object brought it, and its maps.
+/// XDP programs in the kernel, as an object brought them, and their maps.
 #[derive(Debug)]
 pub struct Object {
-    program: Program,
+    programs: BTreeMap<String, Program>,
     maps: BTreeMap<String, Map>,
     shared: BTreeMap<String, SharedWords>,
 }
 
 impl Object {
-    /// Makes the object's maps, of those `sizes`, and has the kernel verify and take its XDP program of that name.
+    /// Makes the object's maps, of those `sizes`, and has the kernel verify and take its XDP programs of those names.
     ///
     /// # Errors
     /// [`BpfError`]: an object that cannot be read, maps of kinds that are not known here, or what the kernel said.
-    pub fn load(object: &[u8], program: &str, sizes: Sizes<'_>) -> Result<Self, BpfError> {
+    pub fn load(object: &[u8], programs: &[&str], sizes: Sizes<'_>) -> Result<Self, BpfError> {
         let bad = |why: &dyn std::fmt::Display| BpfError::Object(why.to_string());
         let mut parsed = aya_obj::Object::parse(object).map_err(|why| bad(&why))?;
         for (name, entries) in sizes {
@@ -45,16 +46,22 @@ impl Object {
         let text = parsed.functions.keys().map(|(section, _)| *section).collect::<HashSet<_>>();
         let text = text.into_iter().collect();
         parsed.relocate_maps(fds, &text).map_err(|why| bad(&why))?;
-        let found = parsed.programs.get(program).ok_or_else(|| bad(&format_args!("there is no program {program}")))?;
-        let function = parsed.functions.get(&found.function_key()).ok_or_else(|| bad(&"a program without code"))?;
-        let insns: Vec<Insn> = function.instructions.iter().map(insn).collect();
-        let program = Program::load_licensed(program, ProgramType::Xdp, &insns, &parsed.license)?;
-        Ok(Self { program, maps, shared })
+        let taken = programs.iter().map(|name| {
+            let found = parsed.programs.get(*name).ok_or_else(|| bad(&format_args!("there is no program {name}")))?;
+            let function = parsed.functions.get(&found.function_key()).ok_or_else(|| bad(&"a program without code"))?;
+            let insns: Vec<Insn> = function.instructions.iter().map(insn).collect();
+            Ok(((*name).to_owned(), Program::load_licensed(name, ProgramType::Xdp, &insns, &parsed.license)?))
+        });
+        let programs = taken.collect::<Result<_, BpfError>>()?;
+        Ok(Self { programs, maps, shared })
     }
 
-    /// The program of the object, as the kernel has verified and loaded it.
-    pub fn program(&self) -> &Program {
-        &self.program
+    /// The program of that name, as the kernel has verified and taken it.
+    ///
+    /// # Errors
+    /// [`BpfError::Object`]: it was not loaded.
+    pub fn program(&self, name: &str) -> Result<&Program, BpfError> {
+        self.programs.get(name).ok_or_else(|| BpfError::Object(format!("there is no program {name}")))
     }
 
     /// The map of that name that is not shared memory.
@@ -63,6 +70,15 @@ impl Object {
     /// [`BpfError::Object`]: there is none.
     pub fn map(&self, name: &str) -> Result<&Map, BpfError> {
         self.maps.get(name).ok_or_else(|| BpfError::Object(format!("there is no map {name}")))
+    }
+
+    /// Gives the map of that name that is not shared memory a name in a BPF file system.
+    ///
+    /// # Errors
+    /// [`BpfError`]: there is no such map, or what the kernel said.
+    pub fn give_name(&self, name: &str, path: &std::path::Path) -> Result<(), BpfError> {
+        super::give_name(self.map(name)?.as_fd(), path)
+            .map_err(|source| BpfError::Map { what: "could not be given a name", source })
     }
 
     /// The array of that name that is shared memory, which from now on is the caller's; the program keeps the map itself.
@@ -89,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_said() {
-        let error = Object::load(b"no object", "x", &[]).expect_err("no ELF");
+        let error = Object::load(b"no object", &["x"], &[]).expect_err("no ELF");
         assert!(error.to_string().contains("not usable"), "{error}");
     }
 }

@@ -9,8 +9,12 @@ pub const MAP_LOOKUP: i32 = 1;
 pub const MAP_UPDATE: i32 = 2;
 pub const MAP_DELETE: i32 = 3;
 pub const PROG_LOAD: i32 = 5;
+pub const OBJ_PIN: i32 = 6;
+pub const OBJ_GET: i32 = 7;
 pub const PROG_TEST_RUN: i32 = 10;
+pub const OBJ_INFO: i32 = 15;
 pub const LINK_CREATE: i32 = 28;
+pub const LINK_UPDATE: i32 = 29;
 pub const LINK_DETACH: i32 = 34;
 
 /// `BPF_NOEXIST`: an update fails where there is an entry.
@@ -94,6 +98,44 @@ pub struct LinkCreate {
     pub target_ifindex: u32,
     pub attach_type: u32,
     pub flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct LinkUpdate {
+    pub link_fd: u32,
+    pub new_prog_fd: u32,
+    pub flags: u32,
+    pub old_prog_fd: u32,
+}
+
+/// For a name in a BPF file system.
+#[repr(C)]
+#[derive(Default)]
+pub struct Named {
+    pub path: u64,
+    pub fd: u32,
+    pub flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct AskInfo {
+    pub fd: u32,
+    pub len: u32,
+    pub info: u64,
+}
+
+/// The head of `struct bpf_map_info`.
+#[repr(C)]
+#[derive(Default)]
+pub struct MapInfo {
+    pub map_type: u32,
+    pub id: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    pub map_flags: u32,
 }
 
 /// Calls the kernel.

@@ -1,9 +1,11 @@
 //! Maps that this process reads and writes as memory.
 
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{BpfError, Map, MapType};
+use super::{BpfError, Map, MapType, get_named, give_name};
 
 /// `BPF_F_MMAPABLE`.
 pub(super) const MMAPABLE: u32 = 1 << 10;
@@ -33,6 +35,24 @@ impl SharedWords {
     pub fn new(value: usize, entries: u32) -> Result<Self, BpfError> {
         let map = Map::with_flags(MapType::Array, 4, value, entries, MMAPABLE)?;
         Self::of(map, value, entries)
+    }
+
+    /// The array of a name in a BPF file system, with values of that many bytes.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`]: there is none, or it has another shape.
+    pub fn named(path: &Path, value: usize) -> Result<Self, BpfError> {
+        let fd = get_named(path).map_err(|source| BpfError::Map { what: "of that name", source })?;
+        let (map, entries) = Map::of(fd, MapType::Array, 4, value)?;
+        Self::of(map, value, entries)
+    }
+
+    /// Gives the array a name in a BPF file system.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn give_name(&self, path: &Path) -> std::io::Result<()> {
+        give_name(self.map.as_fd(), path)
     }
 
     fn of(map: Map, value: usize, entries: u32) -> Result<Self, BpfError> {

@@ -97,7 +97,16 @@ impl Client {
 
     /// A request that gives a lease.
     pub(crate) fn lease(&'static self, request: &Request) -> Result<(Answer, Lease), PortError> {
-        let (answer, _) = self.ask(request)?;
+        self.lease_with(request, &[])
+    }
+
+    /// The same, with descriptors beside the request.
+    pub(crate) fn lease_with(
+        &'static self,
+        request: &Request,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<(Answer, Lease), PortError> {
+        let (answer, _) = self.ask_with(request, beside)?;
         let lease = Lease { client: self, number: answer.lease };
         Ok((answer, lease))
     }

@@ -7,7 +7,7 @@ use crate::bpf::XdpMode;
 /// Octets of the longest message. A filter of a thousand prefixes fits.
 pub(super) const LONGEST: usize = 64 << 10;
 /// Descriptors beside a message that is sent.
-pub(super) const MOST_DESCRIPTORS: usize = 3;
+pub(super) const MOST_DESCRIPTORS: usize = 8;
 /// Descriptors beside a message that is received: as many as the kernel passes (SCM_MAX_FD). The kernel itself would close
 /// those for which there is no room, before they could be looked at.
 pub(super) const MOST_RECEIVED: usize = 253;
@@ -29,13 +29,17 @@ pub(crate) enum Request {
     XdpRegister { socket: u64, place: Place, bytes: u64, chunk: u32, headroom: u32 },
     /// Binds a socket of that lease, trying so many milliseconds while the queue is busy.
     XdpBind { socket: u64, place: Place, ifindex: u32, queue: u32, flags: u16, patience_ms: u64 },
-    /// The interface's XDP program, attached until the lease ends, gives the queue's packets to the socket.
+    /// The interface's XDP program, attached until the lease ends, gives the queue's packets to the socket. What another
+    /// process has left of the interface stands beside the message.
     XdpAttach { socket: u64, place: Place, queue: u32, filter: String, mode: XdpMode, keep_offloads: bool },
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
-    /// The XDP program beside the message sees the interface's packets before the one attached; the rest of that beside the
-    /// reply. Received packets wait for others for so many nanoseconds at most.
-    XdpHook { place: Place, longest_ns: u64, share: u32 },
+    /// The rest of the interface's program, beside the reply, with what is to stay of it; received packets wait for others
+    /// for so many nanoseconds at most.
+    XdpHook { place: Place, longest_ns: u64, share: u32, keep: bool },
+    /// The XDP program beside the message sees the interface's packets before the one attached; a second one, what no port
+    /// takes.
+    XdpEngage { place: Place },
     /// A queue of the TUN interface, which is made if there is none, and the kernel's counters of interfaces.
     Tun { place: Place, offloads: bool },
     /// The TUN interface, which the process has claimed, has that MTU in bytes from now on.
@@ -145,9 +149,10 @@ impl Request {
             }
             Self::Tun { place, offloads } => out(11).place(place).number((*offloads).into()),
             Self::TunMtu { place, mtu } => out(12).place(place).number((*mtu).into()),
-            Self::XdpHook { place, longest_ns, share } => {
-                out(13).place(place).number(*longest_ns).number((*share).into())
+            Self::XdpHook { place, longest_ns, share, keep } => {
+                out(13).place(place).number(*longest_ns).number((*share).into()).number((*keep).into())
             }
+            Self::XdpEngage { place } => out(14).place(place),
         };
         out.0
     }
@@ -194,7 +199,13 @@ impl Request {
             },
             11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0 },
             12 => Self::TunMtu { place: input.place()?, mtu: input.small()? },
-            13 => Self::XdpHook { place: input.place()?, longest_ns: input.number()?, share: input.small()? },
+            13 => Self::XdpHook {
+                place: input.place()?,
+                longest_ns: input.number()?,
+                share: input.small()?,
+                keep: input.number()? != 0,
+            },
+            14 => Self::XdpEngage { place: input.place()? },
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -211,6 +222,7 @@ impl Request {
             | Self::XdpBind { place, .. }
             | Self::XdpAttach { place, .. }
             | Self::XdpHook { place, .. }
+            | Self::XdpEngage { place }
             | Self::XdpReleased { place, .. } => Some(place),
             Self::Release(_) | Self::Report => None,
         }

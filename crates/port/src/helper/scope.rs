@@ -121,6 +121,7 @@ fn kinds(request: &Request) -> &'static [Kind] {
         | Request::XdpBind { .. }
         | Request::XdpAttach { .. }
         | Request::XdpHook { .. }
+        | Request::XdpEngage { .. }
         | Request::XdpReleased { .. } => &[Kind::Xdp],
         Request::Tun { .. } | Request::TunMtu { .. } => &[Kind::Tun],
         Request::Interface(_) | Request::Release(_) | Request::Report => &Kind::ALL,

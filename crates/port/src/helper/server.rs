@@ -170,6 +170,7 @@ impl Server<'_> {
             | Request::XdpBind { .. }
             | Request::XdpAttach { .. }
             | Request::XdpHook { .. }
+            | Request::XdpEngage { .. }
             | Request::XdpReleased { .. } => self.answer_xdp(request, beside, out),
             Request::Tun { place, offloads } => {
                 let netns = Netns::open(place.netns.as_deref())?;
@@ -231,25 +232,34 @@ impl Server<'_> {
                 let (netns, queue, mode) = (place.netns.clone(), *queue, *mode);
                 let keep_offloads = *keep_offloads;
                 let config = XdpConfig { netns, queue, mode, filter, keep_offloads, ..XdpConfig::new(&*place.name) };
-                let program = xdp::attach(&config.checked()?, made(&self.held, *socket, place)?.socket.as_fd())?;
+                // Maps and links are what only the privileged can have made; the kernel takes nothing else.
+                let copies = beside.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>();
+                let kept = copies.ok().and_then(|copies| copies.try_into().ok());
+                let socket_of = made(&self.held, *socket, place)?.socket.as_fd();
+                let program = xdp::attach_with(&config.checked()?, socket_of, kept)?;
                 // In the map now; the process itself has the other descriptor.
                 self.held.remove(socket);
                 let number = message::mode_number(program.mode());
                 Ok(Answer { number, ..self.keep(Held::Program { _program: program }) })
             }
-            Request::XdpHook { place, longest_ns, share } => {
-                let program = beside.first().ok_or_else(|| PortError::Helper {
-                    text: "no program beside the request".to_owned(),
-                    permission: false,
-                })?;
-                // The kernel takes nothing else than an XDP program, which only the privileged can have loaded.
-                let hook = xdp::hook_here(&place.name, place.netns.as_deref(), program.as_fd())?;
-                out.push(hook.rest);
+            Request::XdpHook { place, longest_ns, share, keep } => {
+                let hook = xdp::hook_here(&place.name, place.netns.as_deref(), *keep)?;
                 let limits = Moderation { longest: Duration::from_nanos(*longest_ns), share: *share };
                 let why = self.moderator.add(place, limits).err().map(|error| error.to_string());
                 let (number, text) = (message::mode_number(hook.mode), hook.ifindex.to_string());
                 let text = why.map_or(text.clone(), |why| format!("{text} {why}"));
+                out.extend(hook.into_descriptors());
                 Ok(Answer { number, text, ..Answer::default() })
+            }
+            Request::XdpEngage { place } => {
+                // The kernel takes nothing else than XDP programs, which only the privileged can have loaded.
+                let mut programs = beside.iter().map(AsFd::as_fd);
+                let program = programs.next().ok_or_else(|| PortError::Helper {
+                    text: "no program beside the request".to_owned(),
+                    permission: false,
+                })?;
+                xdp::engage_here(&place.name, place.netns.as_deref(), program, programs.next())?;
+                Ok(Answer::default())
             }
             Request::XdpReleased { place, ifindex, queue, patience_ms } => {
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);

@@ -14,6 +14,7 @@ use crate::shared::{self, Registry, Share};
 use super::XdpError;
 use super::config::XdpConfig;
 use super::filter::Filter;
+use super::keep::{self, Kept};
 use super::program::Steer;
 
 static ATTACHED: Registry<Attached> = Registry::new();
@@ -71,9 +72,13 @@ impl Attachment {
 }
 
 /// The program of `config`'s interface, attached if it is not yet, gives the packets of `config`'s queue to the socket
-/// from now on.
-pub(crate) fn attach(config: &XdpConfig, socket: BorrowedFd<'_>) -> Result<Attachment, PortError> {
-    let share = share(config)?;
+/// from now on; it goes on with what another process has left of the interface.
+pub(crate) fn attach_with(
+    config: &XdpConfig,
+    socket: BorrowedFd<'_>,
+    kept: Option<Kept>,
+) -> Result<Attachment, PortError> {
+    let share = share(config, kept)?;
     share.get().steer().sockets().set_fd(config.queue, socket)?;
     Ok(Attachment::Here(share))
 }
@@ -84,20 +89,23 @@ pub(super) fn attach_by(
     config: &XdpConfig,
     socket: &Lease,
 ) -> Result<Attachment, PortError> {
-    let (answer, lease) = helper.lease(&Request::XdpAttach {
+    let kept = keep::found(&config.interface, config.netns.as_deref());
+    let beside: Vec<_> = kept.iter().flatten().map(AsFd::as_fd).collect();
+    let request = Request::XdpAttach {
         socket: socket.number(),
         place: Place::new(&config.interface, config.netns.as_deref()),
         queue: config.queue,
         filter: config.filter.to_string(),
         mode: config.mode,
         keep_offloads: config.keep_offloads,
-    })?;
+    };
+    let (answer, lease) = helper.lease_with(&request, &beside)?;
     Ok(Attachment::There { _lease: lease, mode: helper::mode(answer.number) })
 }
 
-fn share(config: &XdpConfig) -> Result<Share<Attached>, PortError> {
+fn share(config: &XdpConfig, kept: Option<Kept>) -> Result<Share<Attached>, PortError> {
     let iface = Iface::open(&config.interface, config.netns.as_deref())?;
-    let share = ATTACHED.share(shared::key(&iface)?, || Attached::new(config, iface))?;
+    let share = ATTACHED.share(shared::key(&iface)?, || Attached::new(config, iface, kept))?;
     let there = &share.get().filter;
     if *there != config.filter {
         let (name, there) = (config.interface.clone(), there.to_string());
@@ -107,11 +115,16 @@ fn share(config: &XdpConfig) -> Result<Share<Attached>, PortError> {
 }
 
 impl Attached {
-    fn new(config: &XdpConfig, iface: Iface) -> Result<Self, PortError> {
+    fn new(config: &XdpConfig, iface: Iface, kept: Option<Kept>) -> Result<Self, PortError> {
         let doing = || format!("looking at {}", iface.name());
         let index = iface.index().map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
-        let steer = Steer::new(&config.filter)?;
-        let link = attached(&iface, &steer, index, config.mode)?;
+        let (link, steer) = match kept.and_then(|kept| go_on(config, index, kept)) {
+            Some(both) => both,
+            None => {
+                let steer = Steer::new(&config.filter)?;
+                (attached(&iface, &steer, index, config.mode)?, steer)
+            }
+        };
         let flags = iface.ethtool_get(GET_FLAGS).unwrap_or(0);
         let mut strips_tags = flags & FLAG_RX_VLAN != 0 && !config.keep_offloads;
         let mut note = None;
@@ -135,6 +148,14 @@ impl Attached {
     }
 }
 
+/// Attached where another process has left its program, which ours replaces; none: it cannot be.
+fn go_on(config: &XdpConfig, index: u32, kept: Kept) -> Option<(XdpLink, Steer)> {
+    let [link, maps @ ..] = kept;
+    let steer = Steer::go_on(&config.filter, maps).ok()?;
+    let link = XdpLink::go_on(link, steer.program(), index).ok()?;
+    Some((link, steer))
+}
+
 /// Attached, once nobody else's program is there: the helper of a process that was killed has its own for a moment.
 fn attached(iface: &Iface, steer: &Steer, index: u32, mode: XdpMode) -> Result<XdpLink, PortError> {
     let until = Instant::now() + PATIENCE;
@@ -149,7 +170,7 @@ fn attached(iface: &Iface, steer: &Steer, index: u32, mode: XdpMode) -> Result<X
 impl Drop for Attached {
     fn drop(&mut self) {
         // An interface of the same name made since is not ours to change.
-        if self.strips_tags && self.iface.index().ok() == Some(self.link.ifindex()) {
+        if self.strips_tags && !self.link.is_kept() && self.iface.index().ok() == Some(self.link.ifindex()) {
             let flags = self.iface.ethtool_get(GET_FLAGS).unwrap_or(0);
             let _ = self.iface.ethtool_set(SET_FLAGS, flags | FLAG_RX_VLAN);
         }
@@ -182,45 +203,99 @@ pub struct Hook {
     pub mode: XdpMode,
     /// What it goes on to with packets it leaves.
     pub rest: OwnedFd,
+    /// What stays of the interface.
+    kept: Option<Kept>,
     /// Why received packets do not wait for others; none: they do as far as they may.
     pub unmoderated: Option<String>,
 }
 
-/// From now on `program` (XDP) sees every packet of an interface first that some port of this process, or its helper for
-/// it, has open; until the last port closes. Where packets come fast, they wait for others within the limits, so that
-/// one wake-up of the kernel's receive work serves several; until the process ends.
+/// Makes an interface ready for a program before its own, which [`engage`] puts there: one that some port of this process,
+/// or its helper for it, has open. Where packets come fast, they wait for others within the limits, so that one wake-up of
+/// the kernel's receive work serves several; until the process ends. If what is attached is to stay ([`super::keep_in`]), it
+/// is named.
 ///
 /// # Errors
 /// [`XdpError::NotOpen`] when no port has it open, [`PortError::NoInterface`] when there is none, or what the kernel said.
-pub fn hook(
-    interface: &str,
-    netns: Option<&str>,
-    program: BorrowedFd<'_>,
-    limits: Moderation,
-) -> Result<Hook, PortError> {
+pub fn hook(interface: &str, netns: Option<&str>, limits: Moderation) -> Result<Hook, PortError> {
+    let keep = super::folder_of(interface, netns)?.is_some();
+    let hook = hook_anywhere(interface, netns, limits, keep)?;
+    if let Some(kept) = &hook.kept {
+        keep::give_names_of(interface, netns, kept)
+            .map_err(|source| PortError::System { doing: "naming what stays attached".to_owned(), source })?;
+    }
+    Ok(hook)
+}
+
+fn hook_anywhere(interface: &str, netns: Option<&str>, limits: Moderation, keep: bool) -> Result<Hook, PortError> {
     let place = Place::new(interface, netns);
     let Some(helper) = helper::client_of_process() else {
-        let hook = hook_here(interface, netns, program)?;
+        let hook = hook_here(interface, netns, keep)?;
         let unmoderated = moderate_here(&place, limits).err().map(|error| error.to_string());
         return Ok(Hook { unmoderated, ..hook });
     };
     let longest_ns = u64::try_from(limits.longest.as_nanos()).unwrap_or(u64::MAX);
-    let request = Request::XdpHook { place, longest_ns, share: limits.share };
-    let (answer, descriptors) = helper.ask_with(&request, &[program])?;
-    let rest = descriptors.into_iter().next().ok_or_else(|| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
+    let request = Request::XdpHook { place, longest_ns, share: limits.share, keep };
+    let (answer, descriptors) = helper.ask_with(&request, &[])?;
+    let mut descriptors = descriptors.into_iter();
+    let rest = descriptors.next().ok_or_else(|| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
+    let kept = descriptors.collect::<Vec<_>>().try_into().ok();
     let (ifindex, why) = answer.text.split_once(' ').map_or((&*answer.text, None), |(index, why)| (index, Some(why)));
     let ifindex = ifindex.parse().map_err(|_| helper::lost(std::io::ErrorKind::InvalidData.into()))?;
-    Ok(Hook { ifindex, mode: helper::mode(answer.number), rest, unmoderated: why.map(str::to_owned) })
+    Ok(Hook { ifindex, mode: helper::mode(answer.number), rest, kept, unmoderated: why.map(str::to_owned) })
 }
 
 /// The same in this process.
-pub(crate) fn hook_here(interface: &str, netns: Option<&str>, program: BorrowedFd<'_>) -> Result<Hook, PortError> {
+pub(crate) fn hook_here(interface: &str, netns: Option<&str>, keep: bool) -> Result<Hook, PortError> {
     let steering = Steering::of(interface, netns)?;
     let attached = steering.0.get();
-    let rest = attached.steer().rest().as_fd().try_clone_to_owned();
-    let rest = rest.map_err(|e| PortError::system("copying a descriptor", "", e))?;
-    attached.steer().set_fast_path(program)?;
-    Ok(Hook { ifindex: attached.link.ifindex(), mode: attached.link.mode(), rest, unmoderated: None })
+    let copy =
+        |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|e| PortError::system("copying a descriptor", "", e));
+    let rest = copy(attached.steer().rest().as_fd())?;
+    let kept = if keep {
+        attached.link.is_to_stay();
+        let [sockets, fast, counts, prefixes] = attached.steer().maps().map(|map| copy(map.as_fd()));
+        Some([copy(attached.link.as_fd())?, sockets?, fast?, counts?, prefixes?])
+    } else {
+        None
+    };
+    Ok(Hook { ifindex: attached.link.ifindex(), mode: attached.link.mode(), rest, kept, unmoderated: None })
+}
+
+impl Hook {
+    /// What goes beside a helper's answer.
+    pub(crate) fn into_descriptors(self) -> impl Iterator<Item = OwnedFd> {
+        std::iter::once(self.rest).chain(self.kept.into_iter().flatten())
+    }
+}
+
+/// From now on `program` (XDP) sees every packet of an interface first that was made ready by [`hook`], and `alone`, if there
+/// is one, what no port takes; until the last port closes.
+///
+/// # Errors
+/// As [`hook`].
+pub fn engage(
+    interface: &str,
+    netns: Option<&str>,
+    program: BorrowedFd<'_>,
+    alone: Option<BorrowedFd<'_>>,
+) -> Result<(), PortError> {
+    let Some(helper) = helper::client_of_process() else { return engage_here(interface, netns, program, alone) };
+    let beside: Vec<_> = std::iter::once(program).chain(alone).collect();
+    helper.ask_with(&Request::XdpEngage { place: Place::new(interface, netns) }, &beside).map(drop)
+}
+
+/// The same in this process.
+pub(crate) fn engage_here(
+    interface: &str,
+    netns: Option<&str>,
+    program: BorrowedFd<'_>,
+    alone: Option<BorrowedFd<'_>>,
+) -> Result<(), PortError> {
+    let steering = Steering::of(interface, netns)?;
+    if let Some(alone) = alone {
+        steering.set_alone(alone)?;
+    }
+    Ok(steering.set_fast_path(program)?)
 }
 
 impl std::ops::Deref for Steering {

@@ -7,6 +7,7 @@ use frame::{Arena, Pool, PortCounters};
 
 use super::attach::{self, Attachment};
 use super::config::{Copying, XdpConfig};
+use super::keep;
 use super::queue::{Queue, Rings};
 use super::socket::{Refusal, Socket, Spec, Step};
 use super::umem::{self, Umem};
@@ -91,7 +92,10 @@ impl Live {
         let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
         let attached = match (helper::client_of_process(), socket.lease()) {
             (Some(helper), Some(lease)) => attach::attach_by(helper, config, lease)?,
-            _ => attach::attach(config, socket.as_fd())?,
+            _ => {
+                let kept = keep::found(&config.interface, config.netns.as_deref());
+                attach::attach_with(config, socket.as_fd(), kept)?
+            }
         };
         Ok(Self { queue, socket, attached, _fit: fit, _hold: hold, ifindex, unkicked: 0, stall: 0 })
     }

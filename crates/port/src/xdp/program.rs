@@ -5,17 +5,17 @@
 //!                    │ empty
 //!          one of the filter's terms matches? ── no ──▶ count passed ──▶ the host
 //!                    │ yes
-//!          socket of this receive queue? ── no ──▶ count no_socket ──▶ the host
+//!          socket of this receive queue? ── no ──▶ tail call into slot 1; empty ──▶ count no_socket ──▶ the host
 //!                    │ yes
 //!          count redirected ──▶ the socket
 //! ```
 
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use super::filter::{Filter, Terms};
 use crate::bpf::Reg::*;
-use crate::bpf::{Alu, Asm, BpfError, Cond, Helper, Label, Map, Program, ProgramType, Width};
+use crate::bpf::{Alu, Asm, BpfError, Cond, Helper, Label, Map, MapType, Program, ProgramType, Width};
 
 /// Most receive queues of an interface.
 pub(super) const QUEUES: u32 = 256;
@@ -30,6 +30,13 @@ const MD_DATA: i16 = 0;
 const MD_DATA_END: i16 = 4;
 const MD_QUEUE: i16 = 16;
 
+/// Programs beside: one that sees packets first, and one that gets what no port takes.
+const SLOTS: u32 = 2;
+const FAST_PATH: i32 = 0;
+const ALONE: i32 = 1;
+
+/// Octets of the counters.
+const COUNTS: usize = 24;
 const REDIRECTED: i16 = 0;
 const PASSED: i16 = 8;
 const NO_SOCKET: i16 = 16;
@@ -62,18 +69,39 @@ impl Steer {
     /// # Errors
     /// [`BpfError`].
     pub fn new(filter: &Filter) -> Result<Self, BpfError> {
-        let (sockets, fast) = (Map::sockets(QUEUES)?, Map::programs(1)?);
-        let (counts, prefixes) = (Map::per_cpu_array(24, 1)?, Map::prefixes(16, 4, PREFIXES)?);
+        let (sockets, fast) = (Map::sockets(QUEUES)?, Map::programs(SLOTS)?);
+        let (counts, prefixes) = (Map::per_cpu_array(COUNTS, 1)?, Map::prefixes(16, 4, PREFIXES)?);
+        Self::with(filter, [sockets, fast, counts, prefixes])
+    }
+
+    /// The same with the maps of another process's, which must be like those that [`Steer::new`] makes: sockets, programs,
+    /// counts, prefixes.
+    ///
+    /// # Errors
+    /// [`BpfError`].
+    pub(super) fn go_on(filter: &Filter, maps: [OwnedFd; 4]) -> Result<Self, BpfError> {
+        let [sockets, fast, counts, prefixes] = maps;
+        let like = |fd: OwnedFd, kind, key, value| Map::of(fd, kind, key, value).map(|(map, _)| map);
+        let maps = [
+            like(sockets, MapType::XskMap, 4, 4)?,
+            like(fast, MapType::ProgArray, 4, 4)?,
+            like(counts, MapType::PerCpuArray, 4, COUNTS)?,
+            like(prefixes, MapType::LpmTrie, 20, 4)?,
+        ];
+        Self::with(filter, maps)
+    }
+
+    fn with(filter: &Filter, [sockets, fast, counts, prefixes]: [Map; 4]) -> Result<Self, BpfError> {
         if let Filter::Any(terms) = filter {
             for &(address, bits) in &terms.prefixes {
                 prefixes.update(&prefix_key(address, bits), &[1; 4])?;
             }
         }
-        let load = |name: &str, fast: Option<&Map>| {
+        let load = |name: &str, is_first: bool| {
             let mut asm = Asm::new();
             asm.mov(R6, R1);
-            if let Some(fast) = fast {
-                asm.load_map(R2, fast).mov(R3, 0).call(Helper::TailCall);
+            if is_first {
+                asm.load_map(R2, &fast).mov(R3, FAST_PATH).call(Helper::TailCall);
             }
             if let Filter::Any(terms) = filter {
                 let (ours, hosts) = (asm.label(), asm.label());
@@ -82,10 +110,10 @@ impl Steer {
                 count(&mut asm, &counts, PASSED);
                 asm.mov(R0, XDP_PASS).exit().place(ours);
             }
-            deliver(&mut asm, &sockets, &counts);
+            deliver(&mut asm, &sockets, &fast, &counts);
             Program::load(name, ProgramType::Xdp, &asm.build()?)
         };
-        let (program, rest) = (load("weir_xdp", Some(&fast))?, load("weir_xdp_rest", None)?);
+        let (program, rest) = (load("weir_xdp", true)?, load("weir_xdp_rest", false)?);
         Ok(Self { program, rest, sockets, fast, counts, prefixes })
     }
 
@@ -109,7 +137,20 @@ impl Steer {
     /// # Errors
     /// [`BpfError::Map`].
     pub fn set_fast_path(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
-        self.fast.set_fd(0, program)
+        self.fast.set_fd(FAST_PATH as u32, program)
+    }
+
+    /// From now on `program` (XDP) sees packets that no port takes, in place of the host.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`].
+    pub(super) fn set_alone(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.fast.set_fd(ALONE as u32, program)
+    }
+
+    /// The maps, as [`go_on`](Self::go_on) takes them.
+    pub(super) fn maps(&self) -> [&Map; 4] {
+        [&self.sockets, &self.fast, &self.counts, &self.prefixes]
     }
 
     /// No fast path any more.
@@ -117,13 +158,13 @@ impl Steer {
     /// # Errors
     /// [`BpfError::Map`].
     pub fn clear_fast_path(&self) -> Result<(), BpfError> {
-        self.fast.delete(&0_u32.to_ne_bytes()).map(drop)
+        self.fast.delete(&FAST_PATH.to_ne_bytes()).map(drop)
     }
 
     /// How a fast path ends for packets it leaves to us: writes the way to the socket of the packet's queue, and exit.
     /// The context must be in R6.
     pub fn deliver(&self, asm: &mut Asm) {
-        deliver(asm, &self.sockets, &self.counts);
+        deliver(asm, &self.sockets, &self.fast, &self.counts);
     }
 
     /// Takes packets to a prefix from now on. Of use when the filter is not [`Filter::All`] and had a prefix at start.
@@ -181,7 +222,7 @@ fn count(asm: &mut Asm, counts: &Map, which: i16) {
 }
 
 /// To the socket of the packet's queue, or to the host when there is none.
-fn deliver(asm: &mut Asm, sockets: &Map, counts: &Map) {
+fn deliver(asm: &mut Asm, sockets: &Map, programs: &Map, counts: &Map) {
     let alone = asm.label();
     asm.load(Width::Word, R2, R6, MD_QUEUE)
         .load_map(R1, sockets)
@@ -191,6 +232,7 @@ fn deliver(asm: &mut Asm, sockets: &Map, counts: &Map) {
         .jump_if(Cond::Ne, R7, XDP_REDIRECT, alone);
     count(asm, counts, REDIRECTED);
     asm.mov(R0, R7).exit().place(alone);
+    asm.mov(R1, R6).load_map(R2, programs).mov(R3, ALONE).call(Helper::TailCall);
     count(asm, counts, NO_SOCKET);
     asm.mov(R0, R7).exit();
 }

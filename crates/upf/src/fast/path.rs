@@ -1,19 +1,31 @@
 //! The program and its maps, as memory that workers, control and the kernel share.
 
+use std::fs;
+use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use port::bpf::{BpfError, Object, Program, SharedWords, possible_cpus};
+use port::bpf::{BpfError, Object, Program, SharedWords, monotonic_ns, possible_cpus};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::before::Before;
 use super::record::{
-    self, BUCKET, CELLS, CONFIG, CPU, KEY_ADDRESS, KEY_TEID, LIST, MOVED, MOVED_AT, Meter, Session, Session6, State,
-    Tally,
+    self, BUCKET, CELLS, CONFIG, CPU, KEY_ADDRESS, KEY_TEID, LAYOUT, LIST, MOVED, MOVED_AT, Meter, Session, Session6,
+    State, Tally,
 };
 
 /// The program, as `scripts/bpf` built it.
 const OBJECT: &[u8] = include_bytes!("../../bpf/fastpath.bpf.o");
+/// Its programs: of packets, and of those that no port takes.
+const PROGRAM: &str = "weir_fastpath";
+const ALONE: &str = "weir_alone";
+/// Words of the configuration.
+const BEAT_AT: usize = 1;
+const KEEP_AT: usize = 2;
+pub(super) const LAYOUT_AT: usize = 3;
 /// The most CPUs, tunnels and workers there is room for.
 const CPUS: u32 = 1024;
 const TUNNELS: u32 = 16_384;
@@ -56,6 +68,10 @@ pub struct FastPath {
     moved: SharedWords,
     /// Held by whoever changes the index.
     writer: Mutex<()>,
+    /// What a process before has left.
+    before: Mutex<Option<Arc<Before>>>,
+    /// Its program is out of use, and its counts final.
+    is_over: AtomicBool,
 }
 
 /// What the program has counted, on all CPUs.
@@ -122,7 +138,7 @@ impl FastPath {
             ("tunnels", TUNNELS),
             ("moved", workers.max(1).into()),
         ];
-        let mut object = Object::load(OBJECT, "weir_fastpath", &sizes)?;
+        let mut object = Object::load(OBJECT, &[PROGRAM, ALONE], &sizes)?;
         let path = Self {
             workers: workers.max(1),
             config: object.take_shared("config")?,
@@ -138,17 +154,83 @@ impl FastPath {
             index: object.take_shared("session_index")?,
             moved: object.take_shared("moved")?,
             writer: Mutex::new(()),
+            before: Mutex::new(None),
+            is_over: AtomicBool::new(false),
             object,
         };
         debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
         debug_assert_eq!((path.index.get(0).len(), path.moved.get(0).len()), (BUCKET / 8, LIST / 8));
         path.set_config(true, buckets.trailing_zeros());
+        let words = [monotonic_ns(), u64::MAX, u64::from(LAYOUT) | u64::from(path.workers) << 32];
+        path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
         Ok(path)
     }
 
     /// The program, to be attached.
-    pub fn program(&self) -> &Program {
-        self.object.program()
+    ///
+    /// # Errors
+    /// None: it was loaded.
+    pub fn program(&self) -> Result<&Program, BpfError> {
+        self.object.program(PROGRAM)
+    }
+
+    /// The program for packets that no port takes, of a process that has gone.
+    ///
+    /// # Errors
+    /// As [`program`](Self::program).
+    pub fn alone(&self) -> Result<&Program, BpfError> {
+        self.object.program(ALONE)
+    }
+
+    /// Known sessions go on for so long without a [`beat`](Self::beat).
+    pub fn set_keep(&self, keep: Duration) {
+        let ns = u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX);
+        self.config.get(0)[KEEP_AT].store(ns, Ordering::SeqCst);
+    }
+
+    /// How often there must be a [`beat`](Self::beat), in nanoseconds; none: there need be none.
+    pub fn beat_every(&self) -> Option<u64> {
+        let keep = self.config.get(0)[KEEP_AT].load(Ordering::Relaxed);
+        (keep != u64::MAX).then_some(keep / 4)
+    }
+
+    /// A worker says that it lives, at a time of the kernel's clock.
+    pub fn beat(&self, now: u64) {
+        self.config.get(0)[BEAT_AT].store(now, Ordering::Relaxed);
+    }
+
+    /// Finds what a process before has left under its name in a folder of a BPF file system, and takes its place there.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn take_name(&self, folder: &Path) -> io::Result<()> {
+        *self.before() = Before::found(folder).map(Arc::new);
+        fs::create_dir_all(folder)?;
+        for entry in fs::read_dir(folder)? {
+            fs::remove_file(entry?.path())?;
+        }
+        for (name, map) in [("config", &self.config), ("cpus", &self.cpus), ("sessions", &self.sessions)] {
+            map.give_name(&folder.join(name))?;
+        }
+        // Its entries would go with the process.
+        self.object.give_name("user_space", &folder.join("user_space")).map_err(io::Error::other)
+    }
+
+    /// What a process before has left, until its place is taken.
+    pub fn before(&self) -> MutexGuard<'_, Option<Arc<Before>>> {
+        self.before.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// This program has taken the place of that of the process before: what that one has counted is final.
+    pub fn take_over(&self) {
+        let Some(before) = self.before().take() else { return };
+        before.end();
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether [`take_over`](Self::take_over) was.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     /// Packets the program sends by port `port` leave by interface `ifindex` of the calling thread's network namespace.
@@ -207,16 +289,7 @@ impl FastPath {
     /// Returns when every run of the program that was under way when this was called has ended: what it read before is not
     /// acted upon any more. Takes a microsecond, unless a CPU is taken from the machine in the middle of a packet.
     pub fn quiesce(&self) {
-        fence(Ordering::SeqCst);
-        for cpu in 0..self.cpus.len() {
-            let [started, ended, ..] = self.cpus.get(cpu) else { continue };
-            let until = started.load(Ordering::SeqCst);
-            let mut spins = 0u32;
-            while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
-                spins += 1;
-                if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
-            }
-        }
+        quiesce(&self.cpus);
     }
 
     /// Puts a session in its place; its packets are the program's when this returns true. False: it does not stand as it
@@ -253,12 +326,25 @@ impl FastPath {
 
     /// A session's buckets and counts as they are.
     pub fn state(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
-        const AT: usize = std::mem::offset_of!(Session, meters);
-        let mut bytes = [0; size_of::<[Meter; CELLS]>() + size_of::<[Tally; CELLS]>()];
-        self.sessions.read(number as usize, AT, &mut bytes);
-        let (meters, tallies) = bytes.split_at(size_of::<[Meter; CELLS]>());
-        let read = |bytes| FromBytes::read_from_bytes(bytes).unwrap_or([Meter::CLOSED; CELLS]);
-        (read(meters), FromBytes::read_from_bytes(tallies).unwrap_or([Tally::NONE; CELLS]))
+        state(&self.sessions, number)
+    }
+
+    /// Adds to what a session has counted in the kernel, and takes from its buckets, what it had there in a process before.
+    pub fn add(&self, number: u32, meters: &[Meter; CELLS], more: &[Tally; CELLS]) {
+        const METERS: usize = std::mem::offset_of!(Session, meters) / 8;
+        const TALLIES: usize = std::mem::offset_of!(Session, tallies) / 8;
+        const WORDS: usize = size_of::<Tally>() / 8;
+        const { assert!(size_of::<Meter>() == size_of::<Tally>()) };
+        let words = self.sessions.get(number as usize);
+        for (n, (meter, tally)) in meters.iter().zip(more).enumerate() {
+            if let Some(word) = words.get(METERS + n * WORDS).filter(|_| meter.depth != 0) {
+                word.fetch_max(meter.full_at, Ordering::SeqCst);
+            }
+            if let Some([bytes, _, packets, _]) = words.get(TALLIES + n * WORDS..TALLIES + (n + 1) * WORDS) {
+                bytes.fetch_add(tally.bytes, Ordering::SeqCst);
+                packets.fetch_add(tally.packets, Ordering::SeqCst);
+            }
+        }
     }
 
     /// Sessions of a worker that the program has handed back since `seen`, which is brought up to date; none: more than
@@ -359,4 +445,27 @@ impl FastPath {
             other,
         }
     }
+}
+
+/// Returns when every run of the program, under way at the call, has ended.
+pub(super) fn quiesce(cpus: &SharedWords) {
+    fence(Ordering::SeqCst);
+    for cpu in 0..cpus.len() {
+        let [started, ended, ..] = cpus.get(cpu) else { continue };
+        let until = started.load(Ordering::SeqCst);
+        let mut spins = 0u32;
+        while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
+            spins += 1;
+            if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
+
+pub(super) fn state(sessions: &SharedWords, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
+    const AT: usize = std::mem::offset_of!(Session, meters);
+    let mut bytes = [0; size_of::<[Meter; CELLS]>() + size_of::<[Tally; CELLS]>()];
+    sessions.read(number as usize, AT, &mut bytes);
+    let (meters, tallies) = bytes.split_at(size_of::<[Meter; CELLS]>());
+    let read = |bytes| FromBytes::read_from_bytes(bytes).unwrap_or([Meter::CLOSED; CELLS]);
+    (read(meters), FromBytes::read_from_bytes(tallies).unwrap_or([Tally::NONE; CELLS]))
 }

@@ -25,6 +25,8 @@ pub const MOVED: usize = 1024;
 pub const MOVED_AT: usize = 2;
 /// Counters of a CPU.
 pub const COUNTS: usize = 14;
+/// Of all that is here: one more with each change of it.
+pub const LAYOUT: u32 = 1;
 /// In place of a DSCP: the packet keeps its own.
 pub const NONE8: u8 = u8::MAX;
 
@@ -35,7 +37,6 @@ pub enum State {
     /// Packets of the session are forwarded by the program.
     Kernel = 1,
     /// The program has handed it back; its state is still there.
-    #[expect(dead_code, reason = "the program writes it")]
     Moving = 2,
 }
 
@@ -177,6 +178,11 @@ impl Filter6 {
         port_span: 0,
         spare: 0,
     };
+}
+
+impl Session {
+    /// Octets of what says whose it is.
+    pub const HEAD: usize = std::mem::offset_of!(Self, up);
 }
 
 impl Direction6 {

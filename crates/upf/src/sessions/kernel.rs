@@ -6,6 +6,8 @@
 //! no packet may overtake those that wait in the worker's ports: the program counts what it leaves to user space, and a
 //! session goes in once the ports were found empty with nothing left to it since (`Entering`).
 
+mod inherit; // what sessions counted in the kernel while no process was there
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use table::records::{Line, LineId};
 use super::{Place, Sessions};
 use crate::fast::{self, Cells, FastPath, KEY_ADDRESS, KEY_TEID, NotEligible, Offset, prefix_key};
 use crate::record::{self, Meter, Tally};
+use inherit::Inherits;
 
 /// Where a session is.
 #[derive(Clone, Copy, Default)]
@@ -49,6 +52,10 @@ pub(super) struct Kernel {
     /// No session goes there.
     is_closed: bool,
     looked: u64,
+    /// When the worker said last that it lives, by its clock.
+    beat: u64,
+    /// What is to come from a process before.
+    inherits: Option<Inherits>,
 }
 
 /// A session on its way into the kernel.
@@ -105,10 +112,13 @@ impl Sessions {
             drained: 0,
             is_closed: false,
             looked: now,
+            beat: 0,
+            inherits: None,
         };
         self.kernel = Some(Box::new(kernel));
         self.set_clock(now);
         self.open_kernel(true);
+        self.begin_to_inherit();
     }
 
     /// Sessions go into the kernel, or all that are there come back and none goes.
@@ -143,6 +153,11 @@ impl Sessions {
         if let Some(kernel) = &mut self.kernel {
             (kernel.turn, kernel.drained) = (turn, drained);
             let is_due = now.wrapping_sub(kernel.looked) >= EVERY;
+            if kernel.path.beat_every().is_some_and(|every| now >= kernel.beat + every / 2) {
+                kernel.beat = now;
+                kernel.path.beat(monotonic_ns());
+            }
+            let is_due = is_due || kernel.inherits.is_some();
             if !kernel.entering.is_empty() || is_due || kernel.path.has_moved(kernel.worker, kernel.seen) {
                 self.see_to_moved(now);
             }
@@ -153,7 +168,10 @@ impl Sessions {
     pub fn kernel_deadline(&self) -> Option<u64> {
         let kernel = self.kernel.as_ref()?;
         let wait = if kernel.entering.is_empty() { EVERY * u64::from(STAYS) } else { EVERY };
-        (!kernel.waiting.is_empty() || !kernel.entering.is_empty()).then(|| kernel.looked + wait)
+        let is_waiting = !kernel.waiting.is_empty() || !kernel.entering.is_empty() || kernel.inherits.is_some();
+        let sessions = is_waiting.then(|| kernel.looked + wait);
+        let beat = kernel.path.beat_every().map(|every| kernel.beat + every);
+        sessions.into_iter().chain(beat).min()
     }
 
     #[cold]
@@ -175,6 +193,7 @@ impl Sessions {
         }
         self.send_entering();
         self.send_waiting();
+        self.inherit();
     }
 
     /// Sends those into the kernel of which no packet is on its way to the worker, or in its ports.

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Known sessions go on while the gateway is killed or stopped and starts again: no packet is lost, and all are charged.
+
+    load                                    upf
+    gnb0 ═════════════ n3 10.0.3.1 ─ weir ─ n6 10.0.6.1 ═════════════ dn0     signed packets both ways, `weir gen`
+    cp0  ═════════════ n4 10.0.4.1 ─┘ ledger, [fast_path] keep_seconds        sessions by PFCP, `weir cp`
+
+While it is dead, the program in the kernel answers ARP.
+usage: fast_path_dies.py WEIR_BINARY CONFINE [PACKETS_A_SECOND [KILLS [SUBSCRIBERS]]]
+"""
+import glob, json, os, shutil, signal, sys, tempfile, time
+
+from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, wait_for, within
+
+WEIR, CONFINE = sys.argv[1:3]
+PPS, KILLS, UES = (int(word) for word in (sys.argv[3:] + ["5000", "3", "100"][len(sys.argv) - 3:]))
+TAG = f"weir-{os.getpid()}"
+LOAD, UPF = f"{TAG}-load", f"{TAG}-upf"
+KEEP = 8
+FOLDER = tempfile.mkdtemp(prefix=TAG)
+
+def build():
+    namespaces_with_lo((LOAD, UPF))
+    for ours, theirs in (("gnb0", "n3"), ("dn0", "n6"), ("cp0", "n4")):
+        link(LOAD, ours, UPF, theirs)
+        inside(LOAD, "ethtool", "-K", ours, "tso", "off", "gso", "off", "tx", "off", "gro", "on")
+    inside(LOAD, "ip", "address", "add", "10.0.4.2/24", "dev", "cp0")
+    inside(UPF, "ip", "address", "add", "10.0.4.1/24", "dev", "n4")
+    os.mkdir(f"{FOLDER}/bpf")
+    run("mount", "-t", "bpf", "bpf", f"{FOLDER}/bpf")
+
+def configs():
+    port = """
+[[port]]
+name = "{0}"
+uri = "xdp:{0}?copy=yes"
+role = "{1}"
+addresses = ["{2}"]
+fast_path = "only"
+"""
+    with open(f"{FOLDER}/upf.toml", "w") as file:
+        file.write(f"""
+gateway = "upf"
+control_socket = "{FOLDER}/weir.sock"
+{port.format("n3", "access", "10.0.3.1/24")}
+{port.format("n6", "core", "10.0.6.1/24")}
+[process]
+confine = {CONFINE}
+
+[[route]]
+to = "0.0.0.0/0"
+next_hop = "10.0.6.254"
+
+[fast_path]
+keep_seconds = {KEEP}
+bpf_folder = "{FOLDER}/bpf"
+
+[n4]
+address = "10.0.4.1"
+allow = ["10.0.4.0/24"]
+session_retention_seconds = 120
+ledger = "{FOLDER}/ledger"
+checkpoint_seconds = 5
+""")
+    with open(f"{FOLDER}/cp.toml", "w") as file:
+        file.write(f"""
+upf = "10.0.4.1"
+kind = "smf"
+sessions = {UES}
+rate = 5000
+timeout = 0.5
+n1_requests = 60
+
+[profile]
+ue_first = "10.60.0.1"
+upf_n3 = "10.0.3.1"
+teid_first = 0x01000000
+gnbs = 4
+gnb_first = "10.0.3.100"
+gnb_teid_first = 0x02000000
+qfi = 9
+
+[life]
+idle = 0
+""")
+    with open(f"{FOLDER}/gen.toml", "w") as file:
+        file.write(f"""
+n3 = "packet:gnb0?offloads=keep"
+n6 = "packet:dn0?offloads=keep"
+upf_n6 = "10.0.6.1"
+answer_n6 = ["10.0.6.254"]
+pps = {PPS}
+seconds = 300
+
+[profile]
+ues = {UES}
+ue_first = "10.60.0.1"
+uplink_teids = {{ first = 0x01000000 }}
+downlink_teids = {{ first = 0x02000000 }}
+gnbs = 4
+gnb_first = "10.0.3.100"
+upf_n3 = "10.0.3.1"
+servers = 16
+server_first = "198.18.0.1"
+qfis = [9]
+uplink_sizes = 128
+downlink_sizes = 128
+ratio = {{ up = 1, down = 1 }}
+""")
+
+def counted():
+    shown = json.loads(run(WEIR, "show", "sessions", "--json", "--socket", f"{FOLDER}/weir.sock"))
+    return {name: counter["value"] for name, counter in shown.get("control", {}).items()}
+
+def in_kernel(ue):
+    shown = json.loads(run(WEIR, "show", "sessions", "--ue", f"10.60.0.{ue}", "--json", "--socket", f"{FOLDER}/weir.sock"))
+    return shown["fast_path"] == "in the kernel"
+
+def gateway():
+    if os.path.exists(f"{FOLDER}/weir.sock"):
+        os.remove(f"{FOLDER}/weir.sock")
+    return gateway_runs("weir runs", ("ip", "netns", "exec", UPF, WEIR, "run", f"{FOLDER}/upf.toml"), f"{FOLDER}/weir.sock")
+
+def last_object(said):
+    return json.loads(said[said.index("{"):])
+
+def packets(device, which):
+    return int(inside(LOAD, "cat", f"/sys/class/net/{device}/statistics/{which}"))
+
+# Asks who has the gateway's address; prints the answer.
+ASK = r'''
+import socket, time
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(("gnb0", 3))
+link.settimeout(0.2)
+own = b"\x02\0\0\0\0\x63"
+ask = b"\xff" * 6 + own + bytes.fromhex("0806000108000604" + "0001") + own + bytes([10, 0, 3, 99]) + b"\0" * 6 + bytes([10, 0, 3, 1])
+until = time.monotonic() + 2
+while time.monotonic() < until:
+    link.send(ask.ljust(60, b"\0"))
+    try:
+        frame = link.recv(2000)
+    except TimeoutError:
+        continue
+    if frame[20:22] == bytes([0, 2]) and frame[28:32] == bytes([10, 0, 3, 1]) and frame[:6] == own:
+        print(frame[22:28].hex(":"))
+        break
+'''
+
+def main():
+    build()
+    configs()
+    mac = inside(UPF, "cat", "/sys/class/net/n3/address").strip()
+    upf = gateway()
+    inside_load = ("ip", "netns", "exec", LOAD)
+    with open(f"{FOLDER}/cp.err", "w") as said:
+        control = start(*inside_load, WEIR, "cp", f"{FOLDER}/cp.toml", "--json")
+    wait_for("sessions are up", lambda: json.loads(run(WEIR, "show", "peers", "--json", "--socket", f"{FOLDER}/weir.sock"))
+             .get("sessions") == UES)
+    gen = start(*inside_load, WEIR, "gen", f"{FOLDER}/gen.toml", "--json", "-q")
+    wait_for("packets go through the kernel", lambda: counted().get("kernel_down_packets", 0) > PPS / 2)
+    for round in range(KILLS):
+        time.sleep(2.3)
+        if round == 1:
+            # A stop in good order leaves them, too.
+            gateway_stops(upf)
+        else:
+            upf.kill()
+            upf.wait()
+        dead = time.monotonic()
+        before = packets("gnb0", "rx_packets")
+        # Somebody who knows no address asks, while nobody is there.
+        asked = inside(LOAD, sys.executable, "-c", ASK, check=False)
+        expect("ARP is answered while it is dead", mac in asked, asked)
+        time.sleep(0.5)
+        passed = packets("gnb0", "rx_packets") - before
+        expect(f"{passed} packets downlink while it is dead", passed > PPS / 8, passed)
+        upf = gateway()
+        print(f"  dead for {time.monotonic() - dead:.2f} s", flush=True)
+        # Its counts begin anew.
+        wait_for("the new program has taken the old one's place", lambda: counted().get("kernel_down_packets", 0) > PPS / 2)
+    time.sleep(1)
+    gen.send_signal(signal.SIGINT)
+    result = last_object(gen.communicate(timeout=60)[0])
+    time.sleep(1)
+    control.send_signal(signal.SIGINT)
+    story = last_object(control.communicate(timeout=60)[0])
+    for way, key in (("uplink", "up_packets"), ("downlink", "down_packets")):
+        seen = result["directions"][way]
+        numbers = {key: seen[f"{key}_packets"] for key in ("sent", "forwarded", "lost", "reordered", "duplicated", "corrupt")}
+        print(f"  {way}:", ", ".join(f"{count} {what}" for what, count in numbers.items()), flush=True)
+        expect(f"{way}: none lost, overtaken or twice", numbers["lost"] == numbers["reordered"] == numbers["duplicated"] == 0, seen)
+        charged = story["usage"][key]
+        expect(f"{way}: {charged} charged, all that came out", charged == numbers["forwarded"], story["usage"])
+    upf.kill()
+    upf.wait()
+    names = glob.glob(f"{FOLDER}/bpf/weir/*/*")
+    expect("what goes on has names", len(names) >= 10, names)
+
+def end():
+    run("umount", "-l", f"{FOLDER}/bpf", check=False)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+try:
+    within(120, (LOAD, UPF), main)
+finally:
+    end()
