@@ -117,6 +117,13 @@ fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     fleet.settings.aws.vpc.part(zone * 8 + kind as u32, 24)
 }
 
+/// Networks that control planes send from: the gateways' VPC and the generator's, unless the plan names others.
+fn peers(fleet: &Fleet) -> Vec<Cidr> {
+    let aws = &fleet.settings.aws;
+    let own = [aws.vpc, aws.generator_vpc];
+    fleet.peers(if aws.single_vpc { &own[..1] } else { &own })
+}
+
 /// The name of something in a zone: `AccessA`.
 fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
     let letter = fleet.settings.aws.zones.get(zone as usize).map_or("X".to_owned(), |zone| zone.to_ascii_uppercase());

@@ -2,6 +2,7 @@
 //! refers to what is there. Every rule has a test that breaks it.
 
 mod cloud_formation;
+mod first_apply;
 mod manifests;
 
 use crate::cidr::Cidr;
@@ -9,6 +10,7 @@ use crate::finding::Finding;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 
 pub use cloud_formation::cloud_formation;
+pub use first_apply::folders;
 pub use manifests::manifests;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.

@@ -186,7 +186,7 @@ fn manifests_that_do_not_hold_together_are_found() {
     let set = "StatefulSet";
     let container = ["spec", "template", "spec", "containers", "0"];
     let in_container = |rest: &[&'static str]| [&container[..], rest].concat();
-    assert_eq!(of_manifests(set, &["spec", "replicas"], Some(3_u32.into())), "");
+    assert_eq!(of_manifests(set, &["spec", "podManagementPolicy"], Some("Parallel".into())), "");
     assert!(
         of_manifests(set, &["spec", "serviceName"], Some("other".into())).contains("there is no Service \"other\"")
     );

@@ -17,11 +17,11 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
             "IpProtocol" => protocol, "FromPort" => port, "ToPort" => port, "CidrIp" => cidr, "Description" => about,
         }
     };
-    let peers = fleet.settings.control_planes.iter();
+    let peers = super::peers(fleet);
     let admin = map! {
         "GroupDescription" => "PFCP from control planes; administration by Session Manager",
         "VpcId" => reference("Vpc"),
-        "SecurityGroupIngress" => Node::List(peers.map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
+        "SecurityGroupIngress" => Node::List(peers.iter().map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
     };
     resources.add("Administration", "AWS::EC2::SecurityGroup", admin);
     if fleet.cluster {
@@ -162,6 +162,7 @@ pub fn setup(fleet: &Fleet) -> String {
         access_router: place("ACCESS_ROUTER"),
         core_router: place("CORE_ROUTER"),
         n4_address: place("N4"),
+        peers: super::peers(fleet),
         cpus: Some(place("CPUS")),
         metrics: "127.0.0.1:946@GATEWAY_NUMBER@".to_owned(),
         health: None,

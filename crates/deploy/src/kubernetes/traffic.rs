@@ -24,8 +24,9 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
     let script = format!(
         "set -eu\nn=$JOB_COMPLETION_INDEX\n\
          at=$(getent ahostsv4 {name}-$n.{name}.{namespace}.svc | head -n1 | cut -d' ' -f1)\n\
+         : > /tmp/up.jsonl\n\
          weir cp /trial/cp-$n.toml --upf $at --sessions-out /tmp/up.jsonl --quiet &\ncp=$!\n\
-         until [ \"$(wc -l < /tmp/up.jsonl 2>/dev/null || echo 0)\" -ge {SUBSCRIBERS} ]; do kill -0 $cp; sleep 0.2; done\n\
+         until [ \"$(wc -l < /tmp/up.jsonl)\" -ge {SUBSCRIBERS} ]; do kill -0 $cp; sleep 0.2; done\n\
          weir gen /trial/gen-$n.toml --json\nkill -INT $cp\nwait $cp\n",
         name = fleet.settings.name,
         namespace = its.namespace,
