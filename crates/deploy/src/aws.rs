@@ -12,6 +12,7 @@
 //! Instances of the auto-scaling group come and go; sets of interfaces, their addresses and the routes to them stay. An
 //! instance that starts takes a free set (`deploy/aws/setup.sh`), and with it the set's share of subscribers.
 
+mod direct_connect;
 mod group;
 mod image;
 mod network;
@@ -37,6 +38,7 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     }
     let (template, image) = (template(fleet), image::template(fleet));
     found.extend(rules::cloud_formation(&template));
+    found.extend(rules::first_stack(&template));
     found.extend(rules::cloud_formation(&image));
     if !found.is_empty() {
         return Err(found);
@@ -143,6 +145,18 @@ impl Resources {
         self.0.push((name.into(), map! { "Type" => kind, "Condition" => condition, "Properties" => properties }));
     }
 
+    /// Lets the last one wait for others.
+    fn after_all(&mut self, others: Vec<String>) {
+        self.attribute("DependsOn", Node::List(others.into_iter().map(Node::from).collect()));
+    }
+
+    /// Adds an attribute to the last one, beside its properties.
+    fn attribute(&mut self, name: &str, value: Node) {
+        if let Some((_, resource)) = self.0.last_mut() {
+            resource.put(name, value);
+        }
+    }
+
     /// Lets the last one wait for another.
     fn after(&mut self, other: &str) {
         if let Some((_, resource)) = self.0.last_mut() {
@@ -177,7 +191,8 @@ fn tags(name: &str) -> Node {
     list![map! { "Key" => "Name", "Value" => sub(format!("${{AWS::StackName}}-{name}")) }]
 }
 
-fn template(fleet: &Fleet) -> Node {
+/// The template of the network and the fleet.
+pub fn template(fleet: &Fleet) -> Node {
     let mut resources = Resources(Vec::new());
     network::vpc(fleet, &mut resources);
     network::outside(fleet, &mut resources);

@@ -3,6 +3,7 @@
 
 mod cloud_formation;
 mod first_apply;
+mod first_stack;
 mod manifests;
 
 use crate::cidr::Cidr;
@@ -11,6 +12,7 @@ use crate::fleet::{FIRST_ADDRESS, Fleet};
 
 pub use cloud_formation::cloud_formation;
 pub use first_apply::folders;
+pub use first_stack::first_stack;
 pub use manifests::manifests;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.

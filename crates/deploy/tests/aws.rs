@@ -71,7 +71,8 @@ fn gateways_run_by_the_hardened_unit() {
     let own: Vec<&str> =
         own.lines().take_while(|line| *line != "FLEET").filter_map(|line| line.split('=').next()).collect();
     assert_eq!(own, ["[Service]", "EnvironmentFile", "ExecStart", "ExecStart"], "nothing is loosened");
-    assert!(script.len() < 16_384, "{} octets: more than an instance is started with", script.len());
+    // The script refers to little by ${…}, which grows by a few octets when it is filled in.
+    assert!(script.len() < 16_000, "{} octets: more than an instance is started with", script.len());
 }
 
 #[test]
@@ -79,10 +80,10 @@ fn what_is_planned_is_what_is_written() {
     let fleet = fleets::large();
     let template = &written("large", &fleet)[0].text;
     // Nine machines, up to twelve, three gateways on each, two interfaces for each gateway.
-    assert_eq!(template.matches("Type: AWS::EC2::NetworkInterface").count(), 12 * 3 * 2);
+    assert_eq!(template.matches("Type: AWS::EC2::NetworkInterface").count(), 12 * 3 * 2 + 2);
     assert_eq!(template.matches("SourceDestCheck: false").count(), 12 * 3 * 2 + 2, "and the traffic hosts'");
     // A route to each gateway's subscribers, in the transit gateway's and the NAT gateway's subnet of each zone.
-    assert_eq!(template.matches("NetworkInterfaceId:\n").count(), 12 * 3 * 2 * 3);
+    assert_eq!(template.matches("NetworkInterfaceId:\n").count(), 12 * 3 * 2 * 3 + 2, "and the traffic hosts' second");
     assert!(template.contains("vm.nr_hugepages=384"), "three gateways of 256 MiB");
     assert!(template.contains("xdp:@ACCESS_IF@?queue={worker}"));
     assert!(template.contains("--pool-from-ordinal 36"));

@@ -1,5 +1,6 @@
 //! VPCs, subnets, routes, and the sets of interfaces that instances take.
 
+use super::direct_connect;
 use super::{Kind, Resources, attribute, in_zone, nothing, reference, sub, subnet, tags, when};
 use crate::cidr::Cidr;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
@@ -188,9 +189,11 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
     let home = map! {
         "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
         "AssociatedGatewayId" => reference("TransitGateway"),
-        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string()],
+        // The premises reach gateways and, through them, subscribers.
+        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
     };
     resources.add_if("ByDirectConnect", "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
+    direct_connect::attachment(resources);
     let mut lead = |subnet: String, name: &str, to: Cidr, condition: Option<&str>| {
         let route = route(&subnet, to.to_string(), "TransitGatewayId", reference("TransitGateway"));
         let name = format!("{subnet}{name}");

@@ -3,10 +3,8 @@
 use super::{attachments, labels, object, security};
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
+use crate::trial::{SUBSCRIBERS, Trial};
 use crate::{list, map};
-
-/// Subscribers of a trial.
-const SUBSCRIBERS: u64 = 1000;
 
 /// Configurations, and a job that runs through the gateways.
 pub fn jobs(fleet: &Fleet) -> Vec<Node> {
@@ -68,25 +66,14 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
 /// What a gateway's control plane and generator are told.
 fn configurations(fleet: &Fleet, ordinal: u32) -> Option<(String, String)> {
     let its = &fleet.settings.kubernetes;
-    let pool = fleet.pool(ordinal)?;
-    let subscribers = SUBSCRIBERS.min(pool.size().saturating_sub(2)).max(1);
-    let first = pool.address(1)?;
     let n3 = fleet.address(its.access, ordinal)?;
     let n6 = fleet.address(its.core, ordinal)?;
     // Behind all gateways.
     let gnb = its.access.address(u64::from(FIRST_ADDRESS) + u64::from(fleet.ordinals()) + 1)?;
     let router = its.core.address(1)?;
-    let control = format!(
-        "upf = \"127.0.0.1\"   # told on the command line\nkind = \"smf\"\nsessions = {subscribers}\nrate = 500\n\n\
-         [profile]\nue_first = \"{first}\"\nupf_n3 = \"{n3}\"\nteid_first = 0x01000000\ngnbs = 1\ngnb_first = \"{gnb}\"\n\
-         gnb_teid_first = 0x02000000\nqfi = 9\n"
+    let trial = Trial::of(fleet, ordinal, n3, gnb)?;
+    let ports = format!(
+        "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]"
     );
-    let traffic = format!(
-        "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]\n\
-         pps = 20000\nseconds = 20\n\n[profile]\nues = {subscribers}\nue_first = \"{first}\"\n\
-         uplink_teids = {{ first = 0x01000000 }}\ndownlink_teids = {{ first = 0x02000000 }}\ngnbs = 1\n\
-         gnb_first = \"{gnb}\"\nupf_n3 = \"{n3}\"\nservers = 16\nserver_first = \"198.18.0.1\"\nqfis = [9]\n\
-         uplink_sizes = 128\ndownlink_sizes = 576\nratio = {{ up = 1, down = 3 }}\n"
-    );
-    Some((control, traffic))
+    Some((trial.control(), trial.traffic(&ports)))
 }
