@@ -15,13 +15,14 @@
 mod direct_connect;
 mod group;
 mod image;
+mod nested;
 mod network;
 mod traffic;
 
 use crate::File;
 use crate::cidr::Cidr;
 use crate::finding::Finding;
-use crate::fleet::Fleet;
+use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
 use crate::{list, map, monitoring, rules};
 
@@ -36,22 +37,31 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     if !found.is_empty() {
         return Err(found);
     }
-    let (template, image) = (template(fleet), image::template(fleet));
-    found.extend(rules::cloud_formation(&template));
+    let (whole, image) = (template(fleet), image::template(fleet));
+    found.extend(rules::cloud_formation_of_stacks(&whole));
+    found.extend(rules::first_stack(&whole));
+    let (template, below) = nested::split(fleet, whole);
     found.extend(rules::first_stack(&template));
+    for part in below.iter().map(|(_, part)| part).chain([&template]) {
+        found.extend(rules::size(part));
+    }
     found.extend(rules::cloud_formation(&image));
     if !found.is_empty() {
         return Err(found);
     }
     let [rules, dashboard] = monitoring::files("upf");
-    Ok(vec![
-        File::new("weir.yaml", template.yaml()),
+    let text = template.yaml();
+    let readme = readme(fleet, text.len(), below.len());
+    let mut files = vec![File::new("weir.yaml", text)];
+    files.extend(below.iter().map(|(name, part)| File::new(name, part.yaml())));
+    files.extend([
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),
-        File::new("README.md", readme(fleet)),
+        File::new("README.md", readme),
         rules,
         dashboard,
-    ])
+    ]);
+    Ok(files)
 }
 
 /// What is wrong with a fleet for this cloud, by the plan's keys.
@@ -116,7 +126,13 @@ enum Kind {
 
 /// A zone's part of the gateways' VPC: eight parts for each zone, seven of them used.
 fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
-    fleet.settings.aws.vpc.part(zone * 8 + kind as u32, 24)
+    let (vpc, parts) = (fleet.settings.aws.vpc, fleet.zones.max(1) * 8);
+    // As small as 256 addresses, as large as all parts have room for.
+    let largest = vpc.prefix() + parts.next_power_of_two().trailing_zeros() as u8;
+    let wanted = u64::from(FIRST_ADDRESS) + u64::from(fleet.ordinals()) + 1;
+    let fits = |prefix: &u8| 1_u64 << (32 - u32::from(*prefix)) >= wanted;
+    let prefix = (largest.min(24)..=24).rev().find(fits).unwrap_or(largest.min(24));
+    vpc.part(zone * 8 + kind as u32, prefix)
 }
 
 /// Networks that control planes send from: the gateways' VPC and the generator's, unless the plan names others.
@@ -290,7 +306,28 @@ fn parameters(fleet: &Fleet) -> Node {
     ]
 }
 
-fn readme(fleet: &Fleet) -> String {
+/// A template of more bytes is taken from a bucket only.
+const TEMPLATE_BODY: usize = 51_200;
+
+/// The command that creates the stack: a small template as it is; a large one, or one with stacks below, by a bucket.
+pub fn command(fleet: &Fleet, bytes: usize, below: usize) -> String {
+    let (name, region) = (&fleet.settings.name, &fleet.settings.aws.region);
+    if bytes <= TEMPLATE_BODY && below == 0 {
+        return format!(
+            "\x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
+             \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n"
+        );
+    }
+    format!(
+        "\x20      aws cloudformation package --region {region} --template-file weir.yaml --s3-bucket BUCKET \\\n\
+         \x20        --output-template-file packaged.yaml\n\
+         \x20      aws cloudformation deploy --region {region} --stack-name {name} --template-file packaged.yaml --s3-bucket BUCKET \\\n\
+         \x20        --capabilities CAPABILITY_IAM --parameter-overrides file://parameters.json\n\n\
+         \x20  By a bucket: the template has {bytes} bytes ({TEMPLATE_BODY} may be given directly) and {below} stacks below it.\n"
+    )
+}
+
+fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
     let name = &fleet.settings.name;
     let region = &fleet.settings.aws.region;
     let peers = network::pfcp_addresses(fleet).join(", ");
@@ -300,13 +337,14 @@ fn readme(fleet: &Fleet) -> String {
          \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
          \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\
          2. The network and the fleet. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
-         \x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
-         \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n\n\
-         \x20  A template of more than 51,200 bytes goes by `--template-url` from a bucket; this one may have to.\n\n\
+         {command}\n\
+         \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.\n\n\
          3. Control planes find the gateways at {peers}.\n\n\
          Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
          start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\
          These templates are linted and checked; no stack was made of them.\n",
+        command = command(fleet, bytes, below),
+        routes = fleet.ordinals() + 5,
         machines = fleet.machines,
         machine = fleet.machine.name,
         least = fleet.settings.least_machines,

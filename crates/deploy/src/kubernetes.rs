@@ -5,6 +5,7 @@
 //! last to come is the first to go, and drains before.
 
 mod gateways;
+mod helm;
 mod scaling;
 mod traffic;
 
@@ -69,6 +70,7 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     }
     let mut files = vec![File::new("Containerfile", CONTAINERFILE)];
     files.extend(documents.iter().map(|document| File::new(&document.path, document.text())));
+    files.extend(helm::chart(fleet, &documents));
     files.push(File::new("README.md", readme(fleet)));
     Ok(files)
 }
@@ -231,7 +233,7 @@ fn attachments(fleet: &Fleet, access: &str, core: &str) -> Node {
 fn readme(fleet: &Fleet) -> String {
     let (name, its) = (&fleet.settings.name, &fleet.settings.kubernetes);
     let mut out = format!(
-        "# {name} on Kubernetes\n\n{} gateways to begin with, {} to {} by load; plain manifests, no chart.\n\n",
+        "# {name} on Kubernetes\n\n{} gateways to begin with, {} to {} by load; plain manifests, and a chart of the same.\n\n",
         fleet.machines * fleet.gateways(),
         fleet.settings.least_machines * fleet.gateways(),
         fleet.ordinals(),

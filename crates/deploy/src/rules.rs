@@ -10,7 +10,7 @@ use crate::cidr::Cidr;
 use crate::finding::Finding;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 
-pub use cloud_formation::cloud_formation;
+pub use cloud_formation::{cloud_formation, cloud_formation_of_stacks, size};
 pub use first_apply::folders;
 pub use first_stack::first_stack;
 pub use manifests::manifests;

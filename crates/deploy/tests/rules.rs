@@ -63,7 +63,7 @@ fn settings_that_make_no_sense_are_found() {
     assert_eq!(bad("hugepages_mib = 32"), ["deploy.hugepages_mib"]);
     assert_eq!(bad("ue_pool = \"10.64.0.0/18\""), ["deploy.ue_pool"], "2048 addresses for 44,643 sessions");
     assert_eq!(bad("ue_pool = \"10.64.0.0/31\""), ["deploy.ue_pool"]);
-    assert_eq!(bad("most_machines = 240"), ["deploy.ue_pool", "deploy.most_machines"], "addresses run out");
+    assert_eq!(bad("most_machines = 9000"), ["deploy.ue_pool", "deploy.most_machines"], "addresses run out");
     assert_eq!(bad("aws.zones = [\"a\", \"a\"]"), ["deploy.aws.zones"]);
     assert_eq!(bad("aws.vpc = \"10.20.0.0/24\""), ["deploy.aws.vpc"]);
 }

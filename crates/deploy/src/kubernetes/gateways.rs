@@ -185,10 +185,10 @@ fn stateful_set(fleet: &Fleet) -> Node {
     };
     let mut claim = map! {
         "accessModes" => list!["ReadWriteOnce"],
-        "resources" => map! { "requests" => map! { "storage" => format!("{}Gi", its.ledger_gib) } },
+        "resources" => map! { "requests" => map! { "storage" => Node::setting("ledger", format!("{}Gi", its.ledger_gib)) } },
     };
     if let Some(class) = &its.storage_class {
-        claim.put("storageClassName", class);
+        claim.put("storageClassName", Node::setting("storageClass", class));
     }
     let ledger = map! { "metadata" => map! { "name" => "ledger" }, "spec" => claim };
     let spec = map! {
@@ -219,9 +219,9 @@ fn container(fleet: &Fleet) -> Node {
     let mount = |name: &str, path: &str| map! { "name" => name, "mountPath" => path };
     map! {
         "name" => "weir",
-        "image" => &its.image,
+        "image" => Node::setting("image", &its.image),
         "command" => list!["/usr/local/bin/weir"],
-        "args" => list!["run", "/etc/weir/gateway.toml", "--pool-from-ordinal", fleet.ordinals().to_string()],
+        "args" => list!["run", "/etc/weir/gateway.toml", "--pool-from-ordinal", Node::setting("mostReplicas", fleet.ordinals().to_string())],
         "env" => list![map! {
             "name" => "WEIR_N4_ADDRESS",
             "valueFrom" => map! { "fieldRef" => map! { "fieldPath" => "status.podIP" } },
@@ -258,9 +258,9 @@ fn container(fleet: &Fleet) -> Node {
 pub fn resources(fleet: &Fleet) -> Node {
     let its = &fleet.settings.kubernetes;
     let mut amounts = map! {
-        "cpu" => fleet.gateway_vcpus().to_string(),
-        "memory" => format!("{}Mi", its.memory_mib),
-        "hugepages-2Mi" => format!("{}Mi", fleet.settings.hugepages_mib),
+        "cpu" => Node::setting("cpu", fleet.gateway_vcpus().to_string()),
+        "memory" => Node::setting("memory", format!("{}Mi", its.memory_mib)),
+        "hugepages-2Mi" => Node::setting("hugepages", format!("{}Mi", fleet.settings.hugepages_mib)),
     };
     if its.attachment == Attachment::Sriov {
         if its.access_resource == its.core_resource {

@@ -36,15 +36,15 @@ fn target(fleet: &Fleet) -> Node {
 fn autoscaler(fleet: &Fleet) -> Node {
     let spec = map! {
         "scaleTargetRef" => target(fleet),
-        "minReplicas" => fleet.settings.least_machines * fleet.gateways(),
-        "maxReplicas" => fleet.ordinals(),
+        "minReplicas" => Node::setting("leastReplicas", fleet.settings.least_machines * fleet.gateways()),
+        "maxReplicas" => Node::setting("mostReplicas", fleet.ordinals()),
         "metrics" => list![map! {
             "type" => "Pods",
             "pods" => map! {
                 "metric" => map! { "name" => METRIC },
                 "target" => map! {
                     "type" => "AverageValue",
-                    "averageValue" => format!("{:.0}m", fleet.settings.target_load * 1000.0),
+                    "averageValue" => Node::setting("targetLoad", format!("{:.0}m", fleet.settings.target_load * 1000.0)),
                 },
             },
         }],
@@ -59,8 +59,8 @@ fn scaled_object(fleet: &Fleet) -> Node {
     let query = format!("sum({METRIC}{{namespace=\"{}\",job=\"{name}\"}})", its.namespace);
     let spec = map! {
         "scaleTargetRef" => target(fleet),
-        "minReplicaCount" => fleet.settings.least_machines * fleet.gateways(),
-        "maxReplicaCount" => fleet.ordinals(),
+        "minReplicaCount" => Node::setting("leastReplicas", fleet.settings.least_machines * fleet.gateways()),
+        "maxReplicaCount" => Node::setting("mostReplicas", fleet.ordinals()),
         "pollingInterval" => 15_i64,
         "advanced" => map! { "horizontalPodAutoscalerConfig" => map! { "behavior" => behavior(fleet) } },
         "triggers" => list![map! {

@@ -31,7 +31,7 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
     );
     let container = map! {
         "name" => "trial",
-        "image" => &its.image,
+        "image" => Node::setting("image", &its.image),
         "command" => list!["/bin/sh", "-c", script],
         "securityContext" => security(),
         "resources" => super::gateways::resources(fleet),

@@ -82,6 +82,7 @@ fn waits(name: &str, group: &Node, resources: &Named, found: &mut Vec<Finding>) 
     let mut missing: Vec<&str> = of_kind(resources, "AWS::EC2::NetworkInterface")
         .filter(|(_, it)| it.get("Condition").is_none())
         .map(|(name, _)| name)
+        .chain(of_kind(resources, "AWS::CloudFormation::Stack").map(|(name, _)| name))
         .collect();
     for subnet in property(group, "VPCZoneIdentifier").map(Node::items).unwrap_or_default() {
         let subnet = refers(Some(subnet));
