@@ -24,6 +24,7 @@ use crate::cidr::Cidr;
 use crate::finding::Finding;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
+use crate::settings::Case;
 use crate::{list, map, monitoring, rules};
 
 pub use group::setup;
@@ -87,6 +88,18 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("a cluster placement group is in one zone, the plan has {}", fleet.zones);
         found.push(Finding::at("placement.cluster", what, "cluster = false, or zones = 1 under [failure]"));
     }
+    if aws.case == Case::Outpost && fleet.zones > 1 {
+        let what = format!("an Outpost belongs to one zone, the plan has {}", fleet.zones);
+        found.push(Finding::at("deploy.aws.case", what, "zones = 1 under [failure], or a stack for each Outpost"));
+    }
+    if aws.case == Case::Hybrid && aws.single_vpc {
+        let what = "a private gateway leads to addresses of its VPC only; subscribers' are not among them";
+        found.push(Finding::at(
+            "deploy.aws.single_vpc",
+            what,
+            "false in the hybrid case: a transit gateway leads to them",
+        ));
+    }
     if fleet.gateways() > 9 {
         let what = format!("{} gateways a machine, each with an address on one interface", fleet.gateways());
         found.push(Finding::at("unit.share_interfaces", what, "9 at most"));
@@ -122,9 +135,10 @@ enum Kind {
     Transit,
     Generator,
     Responder,
+    Control,
 }
 
-/// A zone's part of the gateways' VPC: eight parts for each zone, seven of them used.
+/// A zone's part of the gateways' VPC: eight parts for each zone.
 fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     let (vpc, parts) = (fleet.settings.aws.vpc, fleet.zones.max(1) * 8);
     // As small as 256 addresses, as large as all parts have room for.
@@ -135,11 +149,17 @@ fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     vpc.part(zone * 8 + kind as u32, prefix)
 }
 
-/// Networks that control planes send from: the gateways' VPC and the generator's, unless the plan names others.
+/// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises, unless the plan names others.
 fn peers(fleet: &Fleet) -> Vec<Cidr> {
     let aws = &fleet.settings.aws;
-    let own = [aws.vpc, aws.generator_vpc];
-    fleet.peers(if aws.single_vpc { &own[..1] } else { &own })
+    let mut own = vec![aws.vpc];
+    if !aws.single_vpc {
+        own.push(aws.generator_vpc);
+    }
+    if aws.case == Case::Hybrid {
+        own.push(aws.on_premise);
+    }
+    fleet.peers(&own)
 }
 
 /// The name of something in a zone: `AccessA`.
@@ -256,6 +276,12 @@ fn unless_empty(parameter: &str) -> Node {
 /// Parameters: what a plan cannot know, and what may be changed without writing the template again.
 fn declared(fleet: &Fleet) -> Node {
     let text = |about: &str, default: &str| map! { "Type" => "String", "Description" => about, "Default" => default };
+    // What the plan's case cannot do without has no default.
+    let case = fleet.settings.aws.case;
+    let of_case = |about: &str, needed: Case| match case == needed {
+        true => map! { "Type" => "String", "Description" => about, "AllowedPattern" => "^.+$" },
+        false => text(about, ""),
+    };
     let one_of = |about: &str, default: &str, all: Node| {
         map! { "Type" => "String", "Description" => about, "Default" => default, "AllowedValues" => all }
     };
@@ -284,10 +310,10 @@ fn declared(fleet: &Fleet) -> Node {
             list!["default", "dedicated", "host"],
         ),
         "HostResourceGroupArn" => text("With tenancy host: the group of dedicated hosts.", ""),
-        "DirectConnectGatewayId" => text("A Direct Connect gateway that leads to the premises; empty: none.", ""),
-        "OutpostArn" => text("An Outpost that all subnets are on; empty: the region.", ""),
-        "LocalGatewayId" => text("The Outpost's local gateway.", ""),
-        "LocalGatewayRouteTableId" => text("Its route table, to lead to the premises by it; empty: none.", ""),
+        "DirectConnectGatewayId" => of_case("A Direct Connect gateway that leads to the premises; empty: none.", Case::Hybrid),
+        "OutpostArn" => of_case("The Outpost that the gateways' subnets are on; empty: the region.", Case::Outpost),
+        "LocalGatewayId" => of_case("The Outpost's local gateway.", Case::Outpost),
+        "LocalGatewayRouteTableId" => of_case("Its route table, to lead to the premises by it; empty: none.", Case::Outpost),
         "Traffic" => one_of("With a traffic generator and a responder.", "no", list!["yes", "no"]),
     }
 }
@@ -295,7 +321,7 @@ fn declared(fleet: &Fleet) -> Node {
 /// Values of the parameters, as the plan says.
 fn parameters(fleet: &Fleet) -> Node {
     let value = |key: &str, value: String| map! { "ParameterKey" => key, "ParameterValue" => value };
-    list![
+    let mut all = vec![
         value("ImageId", "ami-00000000000000000".to_owned()),
         value("InstanceType", fleet.machine.name.clone()),
         value("LeastMachines", fleet.settings.least_machines.to_string()),
@@ -303,7 +329,18 @@ fn parameters(fleet: &Fleet) -> Node {
         value("MostMachines", fleet.most_machines().to_string()),
         value("TargetLoad", fleet.settings.target_load.to_string()),
         value("Tenancy", if fleet.dedicated { "dedicated" } else { "default" }.to_owned()),
-    ]
+    ];
+    let of_case: &[(&str, &str)] = match fleet.settings.aws.case {
+        Case::Cloud => &[],
+        Case::Outpost => &[
+            ("OutpostArn", "arn:aws:outposts:REGION:ACCOUNT:outpost/op-00000000000000000"),
+            ("LocalGatewayId", "lgw-00000000000000000"),
+            ("LocalGatewayRouteTableId", "lgw-rtb-00000000000000000"),
+        ],
+        Case::Hybrid => &[("DirectConnectGatewayId", "00000000-0000-0000-0000-000000000000")],
+    };
+    all.extend(of_case.iter().map(|(key, example)| value(key, (*example).to_owned())));
+    Node::List(all)
 }
 
 /// A template of more bytes is taken from a bucket only.
@@ -336,13 +373,19 @@ fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
          1. The machine image, from source. Put `git archive --format=tar.gz -o weir.tar.gz HEAD` of weir into a bucket, then\n\n\
          \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
          \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\
-         2. The network and the fleet. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
+         2. The network and the fleet: {case}. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
          {command}\n\
          \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.\n\n\
          3. Control planes find the gateways at {peers}.\n\n\
          Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
          start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\
          These templates are linted and checked; no stack was made of them.\n",
+        case = match fleet.settings.aws.case {
+            Case::Cloud => "user planes and control planes in the region",
+            Case::Outpost =>
+                "user planes on an Outpost, control planes in the region (subnet Control); name the Outpost there, too",
+            Case::Hybrid => "beside user planes at the premises, by Direct Connect; name its gateway there, too",
+        },
         command = command(fleet, bytes, below),
         routes = fleet.ordinals() + 5,
         machines = fleet.machines,

@@ -110,6 +110,8 @@ pub struct Aws {
     pub region: String,
     /// Its zones that are used, by their letters; as many as the plan's `failure.zones`.
     pub zones: Vec<String>,
+    /// Where user planes and control planes are.
+    pub case: Case,
     /// Generator, gateways and responder in one VPC, instead of three behind a transit gateway.
     pub single_vpc: bool,
     /// The gateways' VPC, or the only one.
@@ -127,6 +129,7 @@ impl Default for Aws {
         Self {
             region: "us-east-1".to_owned(),
             zones: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
+            case: Case::default(),
             single_vpc: false,
             vpc: constant("10.20.0.0/16"),
             generator_vpc: constant("10.21.0.0/16"),
@@ -134,6 +137,19 @@ impl Default for Aws {
             on_premise: constant("10.32.0.0/12"),
         }
     }
+}
+
+/// Where user planes and control planes are: the three cases that clouds of operators come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Case {
+    /// Both in the region.
+    #[default]
+    Cloud,
+    /// User planes on an Outpost at the premises, control planes in the region.
+    Outpost,
+    /// User planes in the region beside those at the premises, joined by Direct Connect; control planes on either side.
+    Hybrid,
 }
 
 /// A Kubernetes cluster.

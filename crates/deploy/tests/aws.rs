@@ -7,6 +7,7 @@ use std::process::Command;
 
 use deploy::aws::files;
 use deploy::fleet::Fleet;
+use deploy::settings::Case;
 
 fn lint(template: &Path) -> std::process::Output {
     let run = "from cfnlint.runner import main; main()";
@@ -19,7 +20,9 @@ fn written(name: &str, fleet: &Fleet) -> Vec<deploy::File> {
 
 #[test]
 fn cfn_lint_finds_nothing() {
-    for (name, fleet) in [("upf", fleets::upf()), ("large", fleets::large()), ("single", fleets::single())] {
+    let (outpost, hybrid) = (fleets::case(Case::Outpost), fleets::case(Case::Hybrid));
+    let all = [("upf", fleets::upf()), ("large", fleets::large()), ("single", fleets::single())];
+    for (name, fleet) in all.into_iter().chain([("outpost", outpost), ("hybrid", hybrid)]) {
         let folder = fleets::write(&format!("aws-{name}"), &written(name, &fleet));
         for template in ["weir.yaml", "image.yaml"] {
             let path = folder.join(template);
@@ -95,4 +98,32 @@ fn what_is_planned_is_what_is_written() {
     let single = &written("single", &fleets::single())[0].text;
     assert!(!single.contains("AWS::EC2::TransitGateway\n") && single.contains("Strategy: cluster"));
     assert_eq!(single.matches("Type: AWS::EC2::VPC\n").count(), 1);
+}
+
+/// What a case cannot do without is asked for, and only there.
+#[test]
+fn three_cases_ask_for_what_they_need() {
+    let parameters = |case| {
+        let all = written("case", &fleets::case(case));
+        let file = |name: &str| all.iter().find(|file| file.name == name).map(|file| file.text.clone()).expect(name);
+        (file("weir.yaml"), file("parameters.json"))
+    };
+    let needed = |template: &str, name: &str| {
+        let (_, rest) = template.split_once(&format!("\n  {name}:\n")).expect(name);
+        rest.split_once("\n  ").is_some() && rest.lines().take(3).any(|line| line.contains("AllowedPattern"))
+    };
+    let names = ["DirectConnectGatewayId", "OutpostArn", "LocalGatewayId", "LocalGatewayRouteTableId"];
+    for (case, wanted) in [(Case::Cloud, &names[..0]), (Case::Outpost, &names[1..]), (Case::Hybrid, &names[..1])] {
+        let (template, values) = parameters(case);
+        for name in names {
+            assert_eq!(needed(&template, name), wanted.contains(&name), "{case:?} {name}");
+            assert_eq!(values.contains(&format!("\"{name}\"")), wanted.contains(&name), "{case:?} {name}");
+        }
+        // Control planes in the region have a subnet there; those of the premises may speak.
+        assert_eq!(template.contains("\n  ControlA:\n"), case == Case::Outpost, "{case:?}");
+        assert_eq!(
+            template.contains("allow = [\"10.20.0.0/16\", \"10.21.0.0/16\", \"10.32.0.0/12\"]"),
+            case == Case::Hybrid
+        );
+    }
 }

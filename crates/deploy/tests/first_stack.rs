@@ -171,3 +171,16 @@ fn scripts_of_instances_can_be_read() {
         }
     }
 }
+
+#[test]
+fn gateways_of_the_region_on_an_outpost_are_found() {
+    for subnet in ["PublicA", "TransitA"] {
+        let found = changed(&fleets::case(deploy::settings::Case::Outpost), |resources| {
+            let (_, it) = resources.iter_mut().find(|(name, _)| name == subnet).expect(subnet);
+            let Node::Map(entries) = it else { panic!("a map") };
+            let (_, properties) = entries.iter_mut().find(|(name, _)| name == "Properties").expect("properties");
+            properties.put("OutpostArn", "arn");
+        });
+        assert!(found.contains(&format!("it is in {subnet}, on an Outpost")), "{found}");
+    }
+}

@@ -69,6 +69,16 @@ fn settings_that_make_no_sense_are_found() {
 }
 
 #[test]
+fn cases_that_can_not_be_are_found() {
+    let bad = |text: &str| blamed(|fleet| fleet.settings = toml::from_str(text).expect("settings"));
+    assert_eq!(bad("aws.case = \"hybrid\"\naws.single_vpc = true"), ["deploy.aws.single_vpc"]);
+    let outpost = |fleet: &mut Fleet| {
+        (fleet.zones, fleet.cluster, fleet.settings.aws.case) = (2, false, deploy::settings::Case::Outpost);
+    };
+    assert_eq!(blamed(outpost), ["deploy.aws.case"]);
+}
+
+#[test]
 fn networks_that_overlap_are_found() {
     let bad = |text: &str| blamed(|fleet| fleet.settings = toml::from_str(text).expect("settings"));
     assert_eq!(bad("aws.vpc = \"10.64.0.0/16\""), ["deploy.aws.vpc"], "subscribers' addresses");

@@ -171,7 +171,7 @@ fn launch(fleet: &Fleet) -> Node {
             }],
             "BlockDeviceMappings" => list![map! {
                 "DeviceName" => "/dev/xvda",
-                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => "gp3", "Encrypted" => true },
+                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => when("OnOutpost", "gp2", "gp3"), "Encrypted" => true },
             }],
             "TagSpecifications" => list![tagged("instance"), tagged("network-interface")],
             "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },

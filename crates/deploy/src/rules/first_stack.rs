@@ -44,6 +44,7 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
             found.push(Finding::at(&format!("Resources.{name}"), what, "user data with a service that runs weir"));
         }
     }
+    outposts(resources, found);
     for (name, home) in of_kind(resources, "AWS::DirectConnect::DirectConnectGatewayAssociation") {
         direct_connect(name, home, resources, found);
     }
@@ -54,6 +55,25 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
 fn script(coded: Option<&Node>) -> &str {
     let text = coded.and_then(|data| data.text().or_else(|| data.get("Fn::Sub")?.text()));
     text.unwrap_or_default()
+}
+
+/// NAT gateways and attachments of transit gateways are in subnets of the region.
+fn outposts(resources: &Named, found: &mut Vec<Finding>) {
+    let is_on_outpost =
+        |subnet: &str| resources.iter().any(|(name, it)| name == subnet && property(it, "OutpostArn").is_some());
+    for (name, resource) in resources {
+        let subnets = match kind(resource) {
+            "AWS::EC2::NatGateway" => property(resource, "SubnetId").into_iter().collect(),
+            "AWS::EC2::TransitGatewayAttachment" => {
+                property(resource, "SubnetIds").map(Node::items).unwrap_or_default().iter().collect::<Vec<_>>()
+            }
+            _ => continue,
+        };
+        for subnet in subnets.into_iter().map(|subnet| refers(Some(subnet))).filter(|subnet| is_on_outpost(subnet)) {
+            let what = format!("it is in {subnet}, on an Outpost, which has none");
+            found.push(Finding::at(&format!("Resources.{name}"), what, "a subnet of the region"));
+        }
+    }
 }
 
 /// Everything that a resource waits for, directly or by what it waits for.
