@@ -15,6 +15,7 @@
 mod direct_connect;
 mod group;
 mod image;
+mod module;
 mod nested;
 mod network;
 mod traffic;
@@ -55,7 +56,9 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     let readme = readme(fleet, text.len(), below.len());
     let mut files = vec![File::new("weir.yaml", text)];
     files.extend(below.iter().map(|(name, part)| File::new(name, part.yaml())));
+    let templates: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
     files.extend([
+        File::new("main.tf.json", module::module(fleet, &templates).json()),
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),
         File::new("README.md", readme),
@@ -376,6 +379,12 @@ fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
          2. The network and the fleet: {case}. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
          {command}\n\
          \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.\n\n\
+         \x20  With OpenTofu or Terraform instead, this folder is a module that makes the same stack:\n\n\
+         \x20      module \"{name}\" {{\n\
+         \x20        source   = \"./FOLDER\"\n\
+         \x20        bucket   = \"BUCKET\"\n\
+         \x20        image_id = \"ami-00000000000000000\"\n\
+         \x20      }}\n\n\
          3. Control planes find the gateways at {peers}.\n\n\
          Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
          start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\

@@ -285,7 +285,13 @@ fn readme(fleet: &Fleet) -> String {
             its.core.address(1).map_or_else(String::new, |it| it.to_string()),
         );
     }
-    out += "\nThese manifests are linted and checked; no cluster has run them.\n";
+    let _ = write!(
+        out,
+        "\nAs a chart instead of steps 3 and 4, behind the first two commands:\n\n\
+         \x20      helm install {name} chart --namespace {} --set monitoring=true\n\n\
+         These manifests are linted and checked; docs/deploy.md of weir says what was run.\n",
+        its.namespace,
+    );
     out
 }
 
