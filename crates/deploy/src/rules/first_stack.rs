@@ -15,7 +15,7 @@ fn property<'a>(resource: &'a Node, key: &str) -> Option<&'a Node> {
     resource.at(&["Properties", key])
 }
 
-fn refers<'a>(node: Option<&'a Node>) -> &'a str {
+fn refers(node: Option<&Node>) -> &str {
     node.and_then(|node| node.get("Ref")).and_then(Node::text).unwrap_or_default()
 }
 
