@@ -152,7 +152,8 @@ fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     vpc.part(zone * 8 + kind as u32, prefix)
 }
 
-/// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises, unless the plan names others.
+/// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises; or those
+/// that the plan names.
 fn peers(fleet: &Fleet) -> Vec<Cidr> {
     let aws = &fleet.settings.aws;
     let mut own = vec![aws.vpc];

@@ -184,3 +184,9 @@ fn gateways_of_the_region_on_an_outpost_are_found() {
         assert!(found.contains(&format!("it is in {subnet}, on an Outpost")), "{found}");
     }
 }
+
+#[test]
+fn traffic_that_leads_nowhere_is_found() {
+    let found = replaced("GeneratorHost", "server_first = \"10.22.0.16\"", "server_first = \"198.18.0.1\"");
+    assert!(found.contains("goes to 198.18.0.1, which no interface has"), "{found}");
+}

@@ -17,6 +17,8 @@ mkdir -p /etc/weir
 cat > /etc/weir/trial.sh <<'TRIAL'
 set -euo pipefail
 device=$(ip -o link | awk -F': ' '$2 !~ /^(lo|docker)/ {print $2}' | sed -n 2p)
+printf '[Match]\\nName=%s\\n[Link]\\nUnmanaged=yes\\n' \"$device\" > /etc/systemd/network/10-weir.network
+networkctl reload || true
 ip link set \"$device\" mtu 1500 up
 ip address replace @OWN@ dev \"$device\"
 ping -c 1 -I \"$device\" @ROUTER@ > /dev/null || true
@@ -94,7 +96,9 @@ fn network(fleet: &Fleet, name: &str) -> Option<Cidr> {
 fn generate(fleet: &Fleet, gnb: Ipv4Addr) -> String {
     let at = |kind| subnet(fleet, 0, kind).and_then(|network| fleet.address(network, 0));
     let (Some(n4), Some(n3)) = (at(Kind::Admin), at(Kind::Access)) else { return String::new() };
-    let Some(trial) = Trial::of(fleet, 0, n3, gnb) else { return String::new() };
+    // Routes lead to the responder's own address.
+    let server = network(fleet, "Responder").and_then(|network| network.address(FIRST_ADDRESS.into()));
+    let Some(trial) = server.and_then(|server| Trial::of(fleet, 0, n3, gnb, (server, 1))) else { return String::new() };
     let traffic = trial.traffic("n3 = \"packet:DEVICE?mode=auto\"\nmirror = \"elsewhere\"");
     format!(
         "cat > /etc/weir/cp.toml <<'CP'\n{}CP\nsed \"s|DEVICE|$device|\" > /etc/weir/gen.toml <<'GEN'\n{traffic}GEN\n\

@@ -193,7 +193,8 @@ fn stateful_set(fleet: &Fleet) -> Node {
     let ledger = map! { "metadata" => map! { "name" => "ledger" }, "spec" => claim };
     let spec = map! {
         "serviceName" => name,
-        // No replicas: the autoscaler sets them, and each apply would undo it. One after the other, the last to come is the first to go.
+        // No replicas: the autoscaler sets them, and each apply would undo it. One after the other, the last to come is the
+        // first to go.
         "podManagementPolicy" => "OrderedReady",
         "updateStrategy" => map! { "type" => "RollingUpdate" },
         "selector" => map! { "matchLabels" => labels(fleet, "gateway") },

@@ -1,5 +1,7 @@
 //! Jobs that try the gateways one after the other: a control plane brings up sessions, a generator sends their traffic.
 
+use std::net::Ipv4Addr;
+
 use super::{attachments, labels, object, security};
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
@@ -71,7 +73,7 @@ fn configurations(fleet: &Fleet, ordinal: u32) -> Option<(String, String)> {
     // Behind all gateways.
     let gnb = its.access.address(u64::from(FIRST_ADDRESS) + u64::from(fleet.ordinals()) + 1)?;
     let router = its.core.address(1)?;
-    let trial = Trial::of(fleet, ordinal, n3, gnb)?;
+    let trial = Trial::of(fleet, ordinal, n3, gnb, (Ipv4Addr::new(198, 18, 0, 1), 16))?;
     let ports = format!(
         "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]"
     );

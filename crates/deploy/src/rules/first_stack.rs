@@ -43,6 +43,7 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
             let what = "an instance that starts nothing";
             found.push(Finding::at(&format!("Resources.{name}"), what, "user data with a service that runs weir"));
         }
+        servers(name, script, resources, found);
     }
     outposts(resources, found);
     for (name, home) in of_kind(resources, "AWS::DirectConnect::DirectConnectGatewayAssociation") {
@@ -55,6 +56,19 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
 fn script(coded: Option<&Node>) -> &str {
     let text = coded.and_then(|data| data.text().or_else(|| data.get("Fn::Sub")?.text()));
     text.unwrap_or_default()
+}
+
+/// A trial's servers are where routes lead to: the responder's interface.
+fn servers(name: &str, script: &str, resources: &Named, found: &mut Vec<Finding>) {
+    let Some(server) = script.lines().find_map(|line| line.strip_prefix("server_first = \"")?.strip_suffix('"')) else {
+        return;
+    };
+    let has = of_kind(resources, "AWS::EC2::NetworkInterface")
+        .any(|(_, it)| property(it, "PrivateIpAddress").and_then(Node::text) == Some(server));
+    if !has {
+        let what = format!("its traffic goes to {server}, which no interface has: nothing would come back");
+        found.push(Finding::at(&format!("Resources.{name}"), what, "the responder's address"));
+    }
 }
 
 /// NAT gateways and attachments of transit gateways are in subnets of the region.
