@@ -12,16 +12,20 @@
 //! Instances of the auto-scaling group come and go; sets of interfaces, their addresses and the routes to them stay. An
 //! instance that starts takes a free set (`deploy/aws/setup.sh`), and with it the set's share of subscribers.
 
+mod direct_connect;
 mod group;
 mod image;
+mod module;
+mod nested;
 mod network;
 mod traffic;
 
 use crate::File;
 use crate::cidr::Cidr;
 use crate::finding::Finding;
-use crate::fleet::Fleet;
+use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
+use crate::settings::Case;
 use crate::{list, map, monitoring, rules};
 
 pub use group::setup;
@@ -35,21 +39,33 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     if !found.is_empty() {
         return Err(found);
     }
-    let (template, image) = (template(fleet), image::template(fleet));
-    found.extend(rules::cloud_formation(&template));
+    let (whole, image) = (template(fleet), image::template(fleet));
+    found.extend(rules::cloud_formation_of_stacks(&whole));
+    found.extend(rules::first_stack(&whole));
+    let (template, below) = nested::split(fleet, whole);
+    found.extend(rules::first_stack(&template));
+    for part in below.iter().map(|(_, part)| part).chain([&template]) {
+        found.extend(rules::size(part));
+    }
     found.extend(rules::cloud_formation(&image));
     if !found.is_empty() {
         return Err(found);
     }
     let [rules, dashboard] = monitoring::files("upf");
-    Ok(vec![
-        File::new("weir.yaml", template.yaml()),
+    let text = template.yaml();
+    let readme = readme(fleet, text.len(), below.len());
+    let mut files = vec![File::new("weir.yaml", text)];
+    files.extend(below.iter().map(|(name, part)| File::new(name, part.yaml())));
+    let templates: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+    files.extend([
+        File::new("main.tf.json", module::module(fleet, &templates).json()),
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),
-        File::new("README.md", readme(fleet)),
+        File::new("README.md", readme),
         rules,
         dashboard,
-    ])
+    ]);
+    Ok(files)
 }
 
 /// What is wrong with a fleet for this cloud, by the plan's keys.
@@ -74,6 +90,18 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
     if fleet.cluster && fleet.zones > 1 {
         let what = format!("a cluster placement group is in one zone, the plan has {}", fleet.zones);
         found.push(Finding::at("placement.cluster", what, "cluster = false, or zones = 1 under [failure]"));
+    }
+    if aws.case == Case::Outpost && fleet.zones > 1 {
+        let what = format!("an Outpost belongs to one zone, the plan has {}", fleet.zones);
+        found.push(Finding::at("deploy.aws.case", what, "zones = 1 under [failure], or a stack for each Outpost"));
+    }
+    if aws.case == Case::Hybrid && aws.single_vpc {
+        let what = "a private gateway leads to addresses of its VPC only; subscribers' are not among them";
+        found.push(Finding::at(
+            "deploy.aws.single_vpc",
+            what,
+            "false in the hybrid case: a transit gateway leads to them",
+        ));
     }
     if fleet.gateways() > 9 {
         let what = format!("{} gateways a machine, each with an address on one interface", fleet.gateways());
@@ -110,11 +138,32 @@ enum Kind {
     Transit,
     Generator,
     Responder,
+    Control,
 }
 
-/// A zone's part of the gateways' VPC: eight parts for each zone, seven of them used.
+/// A zone's part of the gateways' VPC: eight parts for each zone.
 fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
-    fleet.settings.aws.vpc.part(zone * 8 + kind as u32, 24)
+    let (vpc, parts) = (fleet.settings.aws.vpc, fleet.zones.max(1) * 8);
+    // As small as 256 addresses, as large as all parts have room for.
+    let largest = vpc.prefix() + parts.next_power_of_two().trailing_zeros() as u8;
+    let wanted = u64::from(FIRST_ADDRESS) + u64::from(fleet.ordinals()) + 1;
+    let fits = |prefix: &u8| 1_u64 << (32 - u32::from(*prefix)) >= wanted;
+    let prefix = (largest.min(24)..=24).rev().find(fits).unwrap_or(largest.min(24));
+    vpc.part(zone * 8 + kind as u32, prefix)
+}
+
+/// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises; or those
+/// that the plan names.
+fn peers(fleet: &Fleet) -> Vec<Cidr> {
+    let aws = &fleet.settings.aws;
+    let mut own = vec![aws.vpc];
+    if !aws.single_vpc {
+        own.push(aws.generator_vpc);
+    }
+    if aws.case == Case::Hybrid {
+        own.push(aws.on_premise);
+    }
+    fleet.peers(&own)
 }
 
 /// The name of something in a zone: `AccessA`.
@@ -134,6 +183,18 @@ impl Resources {
     /// Adds one that is there under a condition.
     fn add_if(&mut self, condition: &str, name: impl Into<String>, kind: &str, properties: Node) {
         self.0.push((name.into(), map! { "Type" => kind, "Condition" => condition, "Properties" => properties }));
+    }
+
+    /// Lets the last one wait for others.
+    fn after_all(&mut self, others: Vec<String>) {
+        self.attribute("DependsOn", Node::List(others.into_iter().map(Node::from).collect()));
+    }
+
+    /// Adds an attribute to the last one, beside its properties.
+    fn attribute(&mut self, name: &str, value: Node) {
+        if let Some((_, resource)) = self.0.last_mut() {
+            resource.put(name, value);
+        }
     }
 
     /// Lets the last one wait for another.
@@ -170,7 +231,8 @@ fn tags(name: &str) -> Node {
     list![map! { "Key" => "Name", "Value" => sub(format!("${{AWS::StackName}}-{name}")) }]
 }
 
-fn template(fleet: &Fleet) -> Node {
+/// The template of the network and the fleet.
+pub fn template(fleet: &Fleet) -> Node {
     let mut resources = Resources(Vec::new());
     network::vpc(fleet, &mut resources);
     network::outside(fleet, &mut resources);
@@ -218,6 +280,12 @@ fn unless_empty(parameter: &str) -> Node {
 /// Parameters: what a plan cannot know, and what may be changed without writing the template again.
 fn declared(fleet: &Fleet) -> Node {
     let text = |about: &str, default: &str| map! { "Type" => "String", "Description" => about, "Default" => default };
+    // What the plan's case cannot do without has no default.
+    let case = fleet.settings.aws.case;
+    let of_case = |about: &str, needed: Case| match case == needed {
+        true => map! { "Type" => "String", "Description" => about, "AllowedPattern" => "^.+$" },
+        false => text(about, ""),
+    };
     let one_of = |about: &str, default: &str, all: Node| {
         map! { "Type" => "String", "Description" => about, "Default" => default, "AllowedValues" => all }
     };
@@ -246,10 +314,10 @@ fn declared(fleet: &Fleet) -> Node {
             list!["default", "dedicated", "host"],
         ),
         "HostResourceGroupArn" => text("With tenancy host: the group of dedicated hosts.", ""),
-        "DirectConnectGatewayId" => text("A Direct Connect gateway that leads to the premises; empty: none.", ""),
-        "OutpostArn" => text("An Outpost that all subnets are on; empty: the region.", ""),
-        "LocalGatewayId" => text("The Outpost's local gateway.", ""),
-        "LocalGatewayRouteTableId" => text("Its route table, to lead to the premises by it; empty: none.", ""),
+        "DirectConnectGatewayId" => of_case("A Direct Connect gateway that leads to the premises; empty: none.", Case::Hybrid),
+        "OutpostArn" => of_case("The Outpost that the gateways' subnets are on; empty: the region.", Case::Outpost),
+        "LocalGatewayId" => of_case("The Outpost's local gateway.", Case::Outpost),
+        "LocalGatewayRouteTableId" => of_case("Its route table, to lead to the premises by it; empty: none.", Case::Outpost),
         "Traffic" => one_of("With a traffic generator and a responder.", "no", list!["yes", "no"]),
     }
 }
@@ -257,7 +325,7 @@ fn declared(fleet: &Fleet) -> Node {
 /// Values of the parameters, as the plan says.
 fn parameters(fleet: &Fleet) -> Node {
     let value = |key: &str, value: String| map! { "ParameterKey" => key, "ParameterValue" => value };
-    list![
+    let mut all = vec![
         value("ImageId", "ami-00000000000000000".to_owned()),
         value("InstanceType", fleet.machine.name.clone()),
         value("LeastMachines", fleet.settings.least_machines.to_string()),
@@ -265,10 +333,42 @@ fn parameters(fleet: &Fleet) -> Node {
         value("MostMachines", fleet.most_machines().to_string()),
         value("TargetLoad", fleet.settings.target_load.to_string()),
         value("Tenancy", if fleet.dedicated { "dedicated" } else { "default" }.to_owned()),
-    ]
+    ];
+    let of_case: &[(&str, &str)] = match fleet.settings.aws.case {
+        Case::Cloud => &[],
+        Case::Outpost => &[
+            ("OutpostArn", "arn:aws:outposts:REGION:ACCOUNT:outpost/op-00000000000000000"),
+            ("LocalGatewayId", "lgw-00000000000000000"),
+            ("LocalGatewayRouteTableId", "lgw-rtb-00000000000000000"),
+        ],
+        Case::Hybrid => &[("DirectConnectGatewayId", "00000000-0000-0000-0000-000000000000")],
+    };
+    all.extend(of_case.iter().map(|(key, example)| value(key, (*example).to_owned())));
+    Node::List(all)
 }
 
-fn readme(fleet: &Fleet) -> String {
+/// A template of more bytes is taken from a bucket only.
+const TEMPLATE_BODY: usize = 51_200;
+
+/// The command that creates the stack: a small template as it is; a large one, or one with stacks below, by a bucket.
+pub fn command(fleet: &Fleet, bytes: usize, below: usize) -> String {
+    let (name, region) = (&fleet.settings.name, &fleet.settings.aws.region);
+    if bytes <= TEMPLATE_BODY && below == 0 {
+        return format!(
+            "\x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
+             \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n"
+        );
+    }
+    format!(
+        "\x20      aws cloudformation package --region {region} --template-file weir.yaml --s3-bucket BUCKET \\\n\
+         \x20        --output-template-file packaged.yaml\n\
+         \x20      aws cloudformation deploy --region {region} --stack-name {name} --template-file packaged.yaml --s3-bucket BUCKET \\\n\
+         \x20        --capabilities CAPABILITY_IAM --parameter-overrides file://parameters.json\n\n\
+         \x20  By a bucket: the template has {bytes} bytes ({TEMPLATE_BODY} may be given directly) and {below} stacks below it.\n"
+    )
+}
+
+fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
     let name = &fleet.settings.name;
     let region = &fleet.settings.aws.region;
     let peers = network::pfcp_addresses(fleet).join(", ");
@@ -277,14 +377,27 @@ fn readme(fleet: &Fleet) -> String {
          1. The machine image, from source. Put `git archive --format=tar.gz -o weir.tar.gz HEAD` of weir into a bucket, then\n\n\
          \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
          \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\
-         2. The network and the fleet. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
-         \x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
-         \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n\n\
-         \x20  A template of more than 51,200 bytes goes by `--template-url` from a bucket; this one may have to.\n\n\
+         2. The network and the fleet: {case}. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
+         {command}\n\
+         \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.\n\n\
+         \x20  With OpenTofu or Terraform instead, this folder is a module that makes the same stack:\n\n\
+         \x20      module \"{name}\" {{\n\
+         \x20        source   = \"./FOLDER\"\n\
+         \x20        bucket   = \"BUCKET\"\n\
+         \x20        image_id = \"ami-00000000000000000\"\n\
+         \x20      }}\n\n\
          3. Control planes find the gateways at {peers}.\n\n\
          Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
          start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\
          These templates are linted and checked; no stack was made of them.\n",
+        case = match fleet.settings.aws.case {
+            Case::Cloud => "user planes and control planes in the region",
+            Case::Outpost =>
+                "user planes on an Outpost, control planes in the region (subnet Control); name the Outpost there, too",
+            Case::Hybrid => "beside user planes at the premises, by Direct Connect; name its gateway there, too",
+        },
+        command = command(fleet, bytes, below),
+        routes = fleet.ordinals() + 5,
         machines = fleet.machines,
         machine = fleet.machine.name,
         least = fleet.settings.least_machines,

@@ -122,6 +122,12 @@ impl Fleet {
         self.subscribers.map_or(1_000_000, |all| (all.div_ceil(gateways) * 5 / 4).max(1000))
     }
 
+    /// Networks that control planes send from: the plan's, or else the given ones, which are the platform's own.
+    pub fn peers(&self, own: &[Cidr]) -> Vec<Cidr> {
+        let said = &self.settings.control_planes;
+        if said.is_empty() { own.to_vec() } else { said.clone() }
+    }
+
     /// vCPUs of a gateway: behind those of the system and of the gateways before it.
     fn cpus(&self, gateway: u32) -> std::ops::Range<u32> {
         let first = self.unit.reserved_vcpus + gateway * self.gateway_vcpus();

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::cidr::Cidr;
 use crate::fleet::Fleet;
 
 /// What the file says beside what the fleet says. Each may be a variable of whoever fills it in.
@@ -22,6 +23,8 @@ pub struct Places {
     pub core_router: String,
     /// Address for PFCP.
     pub n4_address: String,
+    /// Networks that control planes send from.
+    pub peers: Vec<Cidr>,
     /// CPUs of the workers, as a list: `[2, 3]`; none: the kernel decides.
     pub cpus: Option<String>,
     /// Where metrics are told.
@@ -48,7 +51,7 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
     if let Some(cpus) = &places.cpus {
         line(format!("cpus = {cpus}"));
     }
-    line("poll = true".to_owned());
+    line(format!("idle = \"{}\"", fleet.settings.idle.name()));
     line(format!("\n[frames]\npacket_buffers = {}", fleet.settings.packet_buffers));
     let ports = [
         ("n3", "access", &places.access_interface, &places.access_address, 1),
@@ -62,7 +65,7 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
     line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"", places.core_router));
     line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\ninstance = \"access\"", places.access_router));
     line(format!("\n[n4]\naddress = \"{}\"", places.n4_address));
-    let allow: Vec<String> = fleet.settings.control_planes.iter().map(|network| format!("\"{network}\"")).collect();
+    let allow: Vec<String> = places.peers.iter().map(|network| format!("\"{network}\"")).collect();
     line(format!("allow = [{}]", allow.join(", ")));
     line(format!("sessions = {}", fleet.sessions()));
     line(format!("ledger = \"{}\"", places.ledger));

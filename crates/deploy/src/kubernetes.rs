@@ -5,6 +5,8 @@
 //! last to come is the first to go, and drains before.
 
 mod gateways;
+mod helm;
+mod scaling;
 mod traffic;
 
 use std::fmt::Write;
@@ -13,17 +15,41 @@ use crate::File;
 use crate::finding::Finding;
 use crate::fleet::Fleet;
 use crate::node::Node;
-use crate::settings::Attachment;
+use crate::settings::{Attachment, Scaler};
 use crate::{list, map, monitoring, rules};
 
 pub use gateways::configuration;
+pub use scaling::METRIC;
 
 const CONTAINERFILE: &str = include_str!("../../../deploy/Containerfile");
 
-/// Documents of one file.
-struct Document {
-    name: &'static str,
-    nodes: Vec<Node>,
+/// One file: its objects, and its text where that is more than the objects.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Below the folder that is written: `monitoring/monitor.yaml`.
+    pub path: String,
+    pub nodes: Vec<Node>,
+    text: Option<String>,
+}
+
+impl Document {
+    fn new(path: &str, nodes: Vec<Node>) -> Self {
+        Self { path: path.to_owned(), nodes, text: None }
+    }
+
+    /// What `kubectl apply -k` of a folder takes.
+    fn kustomization(folder: &str, names: &[&str]) -> Self {
+        let names: Vec<Node> = names.iter().map(|name| (*name).into()).collect();
+        let node = map! {
+            "apiVersion" => "kustomize.config.k8s.io/v1beta1", "kind" => "Kustomization", "resources" => names,
+        };
+        Self::new(&format!("{folder}kustomization.yaml"), vec![node])
+    }
+
+    fn text(&self) -> String {
+        let all = || self.nodes.iter().map(Node::yaml).collect::<Vec<_>>().join("---\n");
+        self.text.clone().unwrap_or_else(all)
+    }
 }
 
 /// What is written for a fleet.
@@ -37,25 +63,14 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     }
     let documents = documents(fleet);
     let all: Vec<&Node> = documents.iter().flat_map(|document| &document.nodes).collect();
-    let found = rules::manifests(&all, fleet);
+    let mut found = rules::manifests(&all, fleet);
+    found.extend(rules::folders(&documents));
     if !found.is_empty() {
         return Err(found);
     }
     let mut files = vec![File::new("Containerfile", CONTAINERFILE)];
-    let mut names: Vec<Node> = Vec::new();
-    for Document { name, nodes } in &documents {
-        let text = nodes.iter().map(Node::yaml).collect::<Vec<_>>().join("---\n");
-        files.push(File::new(*name, text));
-        if *name != "traffic.yaml" {
-            names.push((*name).into());
-        }
-    }
-    files.push(File::new("alerts.yaml", alerts(fleet)));
-    names.push("alerts.yaml".into());
-    let kustomization = map! {
-        "apiVersion" => "kustomize.config.k8s.io/v1beta1", "kind" => "Kustomization", "resources" => names,
-    };
-    files.push(File::new("kustomization.yaml", kustomization.yaml()));
+    files.extend(documents.iter().map(|document| File::new(&document.path, document.text())));
+    files.extend(helm::chart(fleet, &documents));
     files.push(File::new("README.md", readme(fleet)));
     Ok(files)
 }
@@ -65,17 +80,38 @@ pub fn objects(fleet: &Fleet) -> Vec<Node> {
     documents(fleet).into_iter().flat_map(|document| document.nodes).collect()
 }
 
-fn documents(fleet: &Fleet) -> Vec<Document> {
+/// Every file with objects. The first kustomization has only kinds of Kubernetes itself; what needs definitions of another
+/// project is in a folder of its own, so that nothing is applied by half.
+pub fn documents(fleet: &Fleet) -> Vec<Document> {
+    let its = &fleet.settings.kubernetes;
+    let mut base = vec!["namespace.yaml", "gateways.yaml", "dashboard.yaml"];
     let mut documents = vec![
-        Document { name: "namespace.yaml", nodes: vec![gateways::namespace(fleet)] },
-        Document { name: "networks.yaml", nodes: gateways::networks(fleet) },
-        Document { name: "gateways.yaml", nodes: gateways::gateways(fleet) },
-        Document { name: "scaling.yaml", nodes: gateways::scaling(fleet) },
-        Document { name: "dashboard.yaml", nodes: vec![dashboard(fleet)] },
+        Document::new("namespace.yaml", vec![gateways::namespace(fleet)]),
+        Document::new("networks.yaml", gateways::networks(fleet)),
+        Document::new("gateways.yaml", gateways::gateways(fleet)),
+        Document::new("dashboard.yaml", vec![dashboard(fleet)]),
+        Document::new("monitoring/monitor.yaml", vec![scaling::monitor(fleet)]),
+        Document { text: Some(alerts(fleet)), ..Document::new("monitoring/alerts.yaml", vec![alerts_head(fleet)]) },
+        Document::kustomization("monitoring/", &["monitor.yaml", "alerts.yaml"]),
     ];
-    if fleet.settings.kubernetes.traffic {
-        documents.push(Document { name: "traffic.yaml", nodes: traffic::jobs(fleet) });
+    match its.scaler {
+        Scaler::PrometheusAdapter => {
+            base.push("scaling.yaml");
+            documents.push(Document::new("scaling.yaml", vec![scaling::scaler(fleet)]));
+            documents.push(Document::new("prometheus-adapter.values.yaml", vec![scaling::adapter(fleet)]));
+        }
+        Scaler::Keda => {
+            documents.push(Document::new("keda/scaling.yaml", vec![scaling::scaler(fleet)]));
+            documents.push(Document::kustomization("keda/", &["scaling.yaml"]));
+        }
     }
+    if its.attachment == Attachment::Sriov {
+        documents.push(Document::new("sriov/device-plugin.yaml", vec![scaling::device_plugin(fleet)]));
+    }
+    if its.traffic {
+        documents.push(Document::new("traffic.yaml", traffic::jobs(fleet)));
+    }
+    documents.push(Document::kustomization("", &base));
     documents
 }
 
@@ -95,11 +131,15 @@ fn dashboard(fleet: &Fleet) -> Node {
 
 /// Alerts, for the Prometheus operator.
 fn alerts(fleet: &Fleet) -> String {
-    let head = object(fleet, "monitoring.coreos.com/v1", "PrometheusRule", &fleet.settings.name, Vec::new()).yaml();
+    let head = alerts_head(fleet).yaml();
     // A service's targets are of a job with its name.
     let groups = monitoring::groups("upf", &fleet.settings.name);
     let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
     format!("{head}spec:\n  groups:\n{groups}")
+}
+
+fn alerts_head(fleet: &Fleet) -> Node {
+    object(fleet, "monitoring.coreos.com/v1", "PrometheusRule", &fleet.settings.name, Vec::new())
 }
 
 /// What is wrong with a fleet for Kubernetes, by the plan's keys.
@@ -135,6 +175,7 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         ("deploy.ue_pool", fleet.settings.ue_pool),
         ("deploy.kubernetes.access", its.access),
         ("deploy.kubernetes.core", its.core),
+        ("deploy.kubernetes.pods", its.pods),
     ]));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.access", its.access));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.core", its.core));
@@ -192,7 +233,7 @@ fn attachments(fleet: &Fleet, access: &str, core: &str) -> Node {
 fn readme(fleet: &Fleet) -> String {
     let (name, its) = (&fleet.settings.name, &fleet.settings.kubernetes);
     let mut out = format!(
-        "# {name} on Kubernetes\n\n{} gateways to begin with, {} to {} by load; plain manifests, no chart.\n\n",
+        "# {name} on Kubernetes\n\n{} gateways to begin with, {} to {} by load; plain manifests, and a chart of the same.\n\n",
         fleet.machines * fleet.gateways(),
         fleet.settings.least_machines * fleet.gateways(),
         fleet.ordinals(),
@@ -202,14 +243,34 @@ fn readme(fleet: &Fleet) -> String {
         "1. The image, from source, in a checkout of weir:\n\n\
          \x20      podman build -f Containerfile -t {image} . && podman push {image}\n\n\
          2. Nodes need Multus, the {cni} plugin, huge pages of 2 MiB ({pages} MiB a gateway), and the static CPU manager\n\
-         \x20  so that a gateway's CPUs are its own.\n\n\
-         3. `kubectl apply -k .`\n\n\
-         4. The autoscaler reads `weir_load_ratio` of pods from the metrics API, where prometheus-adapter or KEDA puts it;\n\
-         \x20  the ServiceMonitor has the Prometheus operator scrape it, alerts.yaml are alerts, dashboard.yaml is for Grafana.\n\n\
+         \x20  so that a gateway's CPUs are its own. Ledgers are volumes of {class}.\n\n\
+         3. First what needs definitions of other projects, so that nothing is applied by half:\n\n\
+         \x20      kubectl wait --for condition=established crd/network-attachment-definitions.k8s.cni.cncf.io\n\
+         \x20      kubectl apply -f namespace.yaml\n\
+         \x20      kubectl apply -f networks.yaml\n\
+         {sriov}\
+         \x20      kubectl apply -k .                # the gateways: kinds of Kubernetes only\n\
+         \x20      kubectl apply -k monitoring       # with the Prometheus operator: scraping and alerts\n\n\
+         4. {scaler}\n\
+         \x20  The number of pods is the autoscaler's: no manifest sets it. To begin with what was planned:\n\n\
+         \x20      kubectl -n {namespace} scale statefulset {name} --replicas {begin}\n\n\
          5. The router towards the data network needs a route for each gateway's subscribers:\n\n",
         image = its.image,
         cni = attachment(its.attachment),
         pages = fleet.settings.hugepages_mib,
+        class = its.storage_class.as_ref().map_or("the cluster's default class".to_owned(), |it| format!("class {it}")),
+        sriov = match its.attachment {
+            Attachment::Sriov => "\x20      kubectl apply -f sriov            # which virtual functions the device plugin offers\n",
+            _ => "",
+        },
+        scaler = match its.scaler {
+            Scaler::Keda => "`kubectl apply -k keda`: KEDA reads `weir_load_ratio` from Prometheus.".to_owned(),
+            Scaler::PrometheusAdapter => "prometheus-adapter puts `weir_load_ratio` of pods into the metrics API, where the autoscaler reads it:\n\n\
+                \x20      helm install prometheus-adapter prometheus-community/prometheus-adapter \\\n\
+                \x20        --namespace NAMESPACE --values prometheus-adapter.values.yaml\n".to_owned(),
+        },
+        namespace = its.namespace,
+        begin = fleet.machines * fleet.gateways(),
     );
     for ordinal in 0..fleet.ordinals() {
         if let (Some(pool), Some(at)) = (fleet.pool(ordinal), fleet.address(its.core, ordinal)) {
@@ -224,7 +285,13 @@ fn readme(fleet: &Fleet) -> String {
             its.core.address(1).map_or_else(String::new, |it| it.to_string()),
         );
     }
-    out += "\nThese manifests are linted and checked; no cluster has run them.\n";
+    let _ = write!(
+        out,
+        "\nAs a chart instead of steps 3 and 4, behind the first two commands:\n\n\
+         \x20      helm install {name} chart --namespace {} --set monitoring=true\n\n\
+         These manifests are linted and checked; docs/deploy.md of weir says what was run.\n",
+        its.namespace,
+    );
     out
 }
 

@@ -34,6 +34,7 @@ pub mod monitoring;
 pub mod node;
 pub mod rules;
 pub mod settings;
+pub mod trial;
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

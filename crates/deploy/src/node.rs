@@ -16,6 +16,8 @@ pub enum Node {
     Float(f64),
     /// Yes or no.
     Bool(bool),
+    /// A value that a chart lets its user choose, by the name it has there; elsewhere it is the value itself.
+    Setting(&'static str, Box<Node>),
 }
 
 /// A map: `map! { "Type" => "AWS::EC2::VPC", "Properties" => map! { … } }`.
@@ -69,6 +71,7 @@ impl Node {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
+            Self::Setting(_, value) => value.text(),
             _ => None,
         }
     }
@@ -77,8 +80,14 @@ impl Node {
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
+            Self::Setting(_, value) => value.int(),
             _ => None,
         }
+    }
+
+    /// A value that a chart lets its user choose.
+    pub fn setting(name: &'static str, value: impl Into<Node>) -> Self {
+        Self::Setting(name, Box::new(value.into()))
     }
 
     /// Keys and values; none of anything but a map.
@@ -138,6 +147,7 @@ impl Node {
             Self::Int(number) => (*number).into(),
             Self::Float(number) => (*number).into(),
             Self::Bool(yes) => (*yes).into(),
+            Self::Setting(_, value) => value.value(),
         }
     }
 }
@@ -216,6 +226,7 @@ fn plain(node: &Node) -> String {
         Node::Int(number) => number.to_string(),
         Node::Float(number) => format!("{number:?}"),
         Node::Bool(yes) => yes.to_string(),
+        Node::Setting(_, value) => plain(value),
     }
 }
 

@@ -2,13 +2,17 @@
 //! refers to what is there. Every rule has a test that breaks it.
 
 mod cloud_formation;
+mod first_apply;
+mod first_stack;
 mod manifests;
 
 use crate::cidr::Cidr;
 use crate::finding::Finding;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 
-pub use cloud_formation::cloud_formation;
+pub use cloud_formation::{cloud_formation, cloud_formation_of_stacks, size};
+pub use first_apply::folders;
+pub use first_stack::first_stack;
 pub use manifests::manifests;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.

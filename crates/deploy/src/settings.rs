@@ -20,6 +20,8 @@ pub struct Settings {
     pub ue_pool: Cidr,
     /// How packets come in and go out.
     pub io: Io,
+    /// What a worker does without packets, as `[workers] idle` of a gateway.
+    pub idle: Idle,
     /// 2 MiB pages for packet memory and session records, of each unit, in MiB.
     pub hugepages_mib: u32,
     /// Packets a unit's memory holds.
@@ -29,7 +31,7 @@ pub struct Settings {
     pub target_load: f64,
     /// Seconds that a machine to be removed may take to lose its sessions.
     pub drain_seconds: u32,
-    /// Networks that control planes speak from.
+    /// Networks that control planes send PFCP from; empty: those of the platform, see [`crate::fleet::Fleet::peers`].
     pub control_planes: Vec<Cidr>,
     /// For `weir deploy aws`.
     pub aws: Aws,
@@ -46,11 +48,12 @@ impl Default for Settings {
             least_machines: 1,
             ue_pool: constant("10.64.0.0/12"),
             io: Io::default(),
+            idle: Idle::default(),
             hugepages_mib: 256,
             packet_buffers: 32_768,
             target_load: 0.7,
             drain_seconds: 900,
-            control_planes: vec![constant("10.20.0.0/16"), constant("10.21.0.0/16")],
+            control_planes: Vec::new(),
             aws: Aws::default(),
             kubernetes: Kubernetes::default(),
         }
@@ -76,6 +79,30 @@ pub enum Io {
     Xdp,
 }
 
+/// What a worker does without packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Sleeps at once.
+    Save,
+    /// Polls while packets follow each other closely, else sleeps.
+    #[default]
+    Balanced,
+    /// Never sleeps: each worker takes a CPU entirely.
+    Latency,
+}
+
+impl Idle {
+    /// The value of `[workers] idle`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Save => "save",
+            Self::Balanced => "balanced",
+            Self::Latency => "latency",
+        }
+    }
+}
+
 /// Amazon's cloud.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -83,6 +110,8 @@ pub struct Aws {
     pub region: String,
     /// Its zones that are used, by their letters; as many as the plan's `failure.zones`.
     pub zones: Vec<String>,
+    /// Where user planes and control planes are.
+    pub case: Case,
     /// Generator, gateways and responder in one VPC, instead of three behind a transit gateway.
     pub single_vpc: bool,
     /// The gateways' VPC, or the only one.
@@ -100,6 +129,7 @@ impl Default for Aws {
         Self {
             region: "us-east-1".to_owned(),
             zones: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
+            case: Case::default(),
             single_vpc: false,
             vpc: constant("10.20.0.0/16"),
             generator_vpc: constant("10.21.0.0/16"),
@@ -107,6 +137,19 @@ impl Default for Aws {
             on_premise: constant("10.32.0.0/12"),
         }
     }
+}
+
+/// Where user planes and control planes are: the three cases that clouds of operators come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Case {
+    /// Both in the region.
+    #[default]
+    Cloud,
+    /// User planes on an Outpost at the premises, control planes in the region.
+    Outpost,
+    /// User planes in the region beside those at the premises, joined by Direct Connect; control planes on either side.
+    Hybrid,
 }
 
 /// A Kubernetes cluster.
@@ -131,6 +174,16 @@ pub struct Kubernetes {
     pub access: Cidr,
     /// The network between gateways and the data network.
     pub core: Cidr,
+    /// The cluster's pod network, which control planes in the cluster and the jobs of `traffic` send from.
+    pub pods: Cidr,
+    /// The StorageClass of ledgers; left out: the cluster's default class, which must exist.
+    pub storage_class: Option<String>,
+    /// Size of a ledger's volume, in GiB.
+    pub ledger_gib: u32,
+    /// What sets the number of pods by `weir_load_ratio`.
+    pub scaler: Scaler,
+    /// Prometheus' address, which KEDA and prometheus-adapter query.
+    pub prometheus: String,
     /// The namespace whose pods may read metrics.
     pub monitoring_namespace: String,
     /// Networks that kubelets probe from, where the cluster's network plugin does not let a pod's own node pass anyway.
@@ -153,12 +206,28 @@ impl Default for Kubernetes {
             core_resource: "weir.dev/core".to_owned(),
             access: constant("10.0.3.0/24"),
             core: constant("10.0.6.0/24"),
+            pods: constant("10.244.0.0/16"),
+            storage_class: None,
+            ledger_gib: 4,
+            scaler: Scaler::default(),
+            prometheus: "http://prometheus-operated.monitoring.svc:9090".to_owned(),
             monitoring_namespace: "monitoring".to_owned(),
             nodes: Vec::new(),
             memory_mib: 1024,
             traffic: true,
         }
     }
+}
+
+/// What sets the number of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaler {
+    /// A HorizontalPodAutoscaler, with prometheus-adapter as the source of the metric.
+    #[default]
+    PrometheusAdapter,
+    /// A ScaledObject of KEDA, which makes the autoscaler itself.
+    Keda,
 }
 
 /// The CNI plugin behind Multus.

@@ -63,9 +63,19 @@ fn settings_that_make_no_sense_are_found() {
     assert_eq!(bad("hugepages_mib = 32"), ["deploy.hugepages_mib"]);
     assert_eq!(bad("ue_pool = \"10.64.0.0/18\""), ["deploy.ue_pool"], "2048 addresses for 44,643 sessions");
     assert_eq!(bad("ue_pool = \"10.64.0.0/31\""), ["deploy.ue_pool"]);
-    assert_eq!(bad("most_machines = 240"), ["deploy.ue_pool", "deploy.most_machines"], "addresses run out");
+    assert_eq!(bad("most_machines = 9000"), ["deploy.ue_pool", "deploy.most_machines"], "addresses run out");
     assert_eq!(bad("aws.zones = [\"a\", \"a\"]"), ["deploy.aws.zones"]);
     assert_eq!(bad("aws.vpc = \"10.20.0.0/24\""), ["deploy.aws.vpc"]);
+}
+
+#[test]
+fn cases_that_can_not_be_are_found() {
+    let bad = |text: &str| blamed(|fleet| fleet.settings = toml::from_str(text).expect("settings"));
+    assert_eq!(bad("aws.case = \"hybrid\"\naws.single_vpc = true"), ["deploy.aws.single_vpc"]);
+    let outpost = |fleet: &mut Fleet| {
+        (fleet.zones, fleet.cluster, fleet.settings.aws.case) = (2, false, deploy::settings::Case::Outpost);
+    };
+    assert_eq!(blamed(outpost), ["deploy.aws.case"]);
 }
 
 #[test]
@@ -186,7 +196,7 @@ fn manifests_that_do_not_hold_together_are_found() {
     let set = "StatefulSet";
     let container = ["spec", "template", "spec", "containers", "0"];
     let in_container = |rest: &[&'static str]| [&container[..], rest].concat();
-    assert_eq!(of_manifests(set, &["spec", "replicas"], Some(3_u32.into())), "");
+    assert_eq!(of_manifests(set, &["spec", "podManagementPolicy"], Some("Parallel".into())), "");
     assert!(
         of_manifests(set, &["spec", "serviceName"], Some("other".into())).contains("there is no Service \"other\"")
     );

@@ -227,6 +227,9 @@ fn write(out: &Path, files: &[File], force: bool) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     for file in files {
         let path = out.join(&file.name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        }
         std::fs::write(&path, &file.text).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())

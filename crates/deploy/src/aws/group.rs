@@ -17,11 +17,11 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
             "IpProtocol" => protocol, "FromPort" => port, "ToPort" => port, "CidrIp" => cidr, "Description" => about,
         }
     };
-    let peers = fleet.settings.control_planes.iter();
+    let peers = super::peers(fleet);
     let admin = map! {
         "GroupDescription" => "PFCP from control planes; administration by Session Manager",
         "VpcId" => reference("Vpc"),
-        "SecurityGroupIngress" => Node::List(peers.map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
+        "SecurityGroupIngress" => Node::List(peers.iter().map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
     };
     resources.add("Administration", "AWS::EC2::SecurityGroup", admin);
     if fleet.cluster {
@@ -51,14 +51,14 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
         // The last to come is the first to go: control planes fill the others first.
         "TerminationPolicies" => list!["NewestInstance"],
         "LifecycleHookSpecificationList" => list![
-            hook("launched", "LAUNCHING", 900),
+            // An instance may have to wait for the set of one that drains.
+            hook("launched", "LAUNCHING", (fleet.settings.drain_seconds + 900).min(7200)),
             hook("leaving", "TERMINATING", fleet.settings.drain_seconds + 60),
         ],
     };
     resources.add("Gateways", "AWS::AutoScaling::AutoScalingGroup", group);
-    // All there is to run with is there before the first one starts.
-    let last = fleet.ordinals().saturating_sub(1);
-    resources.after(&format!("CoreInterface{last}"));
+    resources.after_all(before(fleet));
+    resources.attribute("UpdatePolicy", update(fleet));
     let metric = map! {
         "Namespace" => "weir",
         "MetricName" => "weir_load_ratio",
@@ -74,6 +74,30 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
         },
     };
     resources.add("ByLoad", "AWS::AutoScaling::ScalingPolicy", policy);
+}
+
+/// All that an instance needs from its first second, before the first one starts: sets of interfaces, and the route by
+/// which it reaches the cloud's own services.
+fn before(fleet: &Fleet) -> Vec<String> {
+    let sets = (0..fleet.ordinals()).flat_map(|n| [format!("AccessInterface{n}"), format!("CoreInterface{n}")]);
+    let ways = (0..fleet.zones).flat_map(|zone| ["Internet", "Table"].map(|it| in_zone("Admin", fleet, zone) + it));
+    sets.chain(ways).collect()
+}
+
+/// A changed launch template replaces instances one at a time, each once its successor has said that it runs. How many
+/// there are meanwhile is the scaling policy's.
+fn update(fleet: &Fleet) -> Node {
+    let minutes = (fleet.settings.drain_seconds + 900).div_ceil(60).min(60);
+    map! {
+        "AutoScalingRollingUpdate" => map! {
+            "MinInstancesInService" => 0_i64,
+            "MaxBatchSize" => 1_i64,
+            "WaitOnResourceSignals" => true,
+            "PauseTime" => format!("PT{minutes}M"),
+            "SuspendProcesses" => list!["HealthCheck", "ReplaceUnhealthy", "AZRebalance", "AlarmNotification", "ScheduledActions"],
+        },
+        "AutoScalingScheduledAction" => map! { "IgnoreUnmodifiedGroupSizeProperties" => true },
+    }
 }
 
 /// What an instance may do: take a set of interfaces and an address, tell that it has started or may go, tell its load.
@@ -106,7 +130,11 @@ fn rights(resources: &mut Resources) {
                 "Statement" => list![
                     attach,
                     may(list!["ec2:DescribeNetworkInterfaces"], "*".into()),
-                    may(list!["autoscaling:CompleteLifecycleAction"], sub(group)),
+                    may(list!["autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"], sub(group)),
+                    may(
+                        list!["cloudformation:SignalResource"],
+                        sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*"),
+                    ),
                 ],
             },
         }],
@@ -143,7 +171,7 @@ fn launch(fleet: &Fleet) -> Node {
             }],
             "BlockDeviceMappings" => list![map! {
                 "DeviceName" => "/dev/xvda",
-                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => "gp3", "Encrypted" => true },
+                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => when("OnOutpost", "gp2", "gp3"), "Encrypted" => true },
             }],
             "TagSpecifications" => list![tagged("instance"), tagged("network-interface")],
             "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },
@@ -162,9 +190,10 @@ pub fn setup(fleet: &Fleet) -> String {
         access_router: place("ACCESS_ROUTER"),
         core_router: place("CORE_ROUTER"),
         n4_address: place("N4"),
+        peers: super::peers(fleet),
         cpus: Some(place("CPUS")),
-        metrics: "127.0.0.1:946@GATEWAY_NUMBER@".to_owned(),
-        health: None,
+        metrics: place("METRICS"),
+        health: Some(place("HEALTH")),
         ledger: "/var/lib/weir/@GATEWAY_NUMBER@/ledger".to_owned(),
         socket: "/run/weir/@GATEWAY_NUMBER@.sock".to_owned(),
     };
@@ -181,7 +210,7 @@ pub fn setup(fleet: &Fleet) -> String {
         .replace("@UNIT@", &unit)
         .replace("@GATEWAY@", &toml(fleet, &places))
         .replace("@GATEWAYS@", &fleet.gateways().to_string())
-        .replace("@ORDINALS@", &fleet.ordinals().to_string())
+        .replace("@RUN@", &format!("--pool-from-ordinal {}", fleet.ordinals()))
         .replace("@WORKERS@", &fleet.workers().to_string())
         .replace("@HUGEPAGES@", &pages.to_string())
         .replace("@DRAIN@", &fleet.settings.drain_seconds.to_string())

@@ -1,9 +1,11 @@
 //! VPCs, subnets, routes, and the sets of interfaces that instances take.
 
+use super::direct_connect;
 use super::{Kind, Resources, attribute, in_zone, nothing, reference, sub, subnet, tags, when};
 use crate::cidr::Cidr;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
+use crate::settings::Case;
 use crate::{list, map};
 
 fn vpc_of(cidr: Cidr, name: &str) -> Node {
@@ -20,13 +22,16 @@ fn zone_of(fleet: &Fleet, zone: u32) -> Node {
 
 /// A subnet and its route table.
 fn add_subnet(fleet: &Fleet, resources: &mut Resources, vpc: &str, name: &str, zone: u32, cidr: Cidr) {
-    let properties = map! {
+    let mut properties = map! {
         "VpcId" => reference(vpc),
         "AvailabilityZone" => zone_of(fleet, zone),
         "CidrBlock" => cidr.to_string(),
-        "OutpostArn" => when("OnOutpost", reference("OutpostArn"), nothing()),
         "Tags" => tags(&name.to_ascii_lowercase()),
     };
+    // NAT gateways and attachments of transit gateways are the region's: an Outpost has none.
+    if ["Admin", "Access", "Core"].iter().any(|kind| name.starts_with(kind)) {
+        properties.put("OutpostArn", when("OnOutpost", reference("OutpostArn"), nothing()));
+    }
     resources.add(name, "AWS::EC2::Subnet", properties);
     let table = format!("{name}Routes");
     resources.add(
@@ -43,12 +48,13 @@ fn route(subnet: &str, to: impl Into<String>, by: &str, target: Node) -> Node {
     map! { "RouteTableId" => reference(format!("{subnet}Routes")), "DestinationCidrBlock" => to.into(), by => target }
 }
 
-const KINDS: [(Kind, &str); 5] = [
+const KINDS: [(Kind, &str); 6] = [
     (Kind::Public, "Public"),
     (Kind::Admin, "Admin"),
     (Kind::Access, "Access"),
     (Kind::Core, "Core"),
     (Kind::Transit, "Transit"),
+    (Kind::Control, "Control"),
 ];
 
 /// The gateways' VPC, and the other two or their subnets.
@@ -57,7 +63,11 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
     resources.add("Vpc", "AWS::EC2::VPC", vpc_of(aws.vpc, "gateways"));
     for zone in 0..fleet.zones {
         for (kind, name) in KINDS {
-            let is_needed = kind != Kind::Transit || !aws.single_vpc;
+            let is_needed = match kind {
+                Kind::Transit => !aws.single_vpc,
+                Kind::Control => aws.case == Case::Outpost,
+                _ => true,
+            };
             if let Some(cidr) = subnet(fleet, zone, kind).filter(|_| is_needed) {
                 add_subnet(fleet, resources, "Vpc", &in_zone(name, fleet, zone), zone, cidr);
             }
@@ -105,7 +115,11 @@ pub fn outside(fleet: &Fleet, resources: &mut Resources) {
         };
         resources.add(name("Nat"), "AWS::EC2::NatGateway", nat);
         // Administration and subscribers go out by the NAT gateway; answers to subscribers come back by its subnet's routes.
-        for inner in [name("Admin"), name("Core")] {
+        let mut inside = vec![name("Admin"), name("Core")];
+        if aws.case == Case::Outpost {
+            inside.push(name("Control"));
+        }
+        for inner in inside {
             let out = route(&inner, "0.0.0.0/0", "NatGatewayId", reference(name("Nat")));
             resources.add(format!("{inner}Internet"), "AWS::EC2::Route", out);
         }
@@ -188,9 +202,11 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
     let home = map! {
         "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
         "AssociatedGatewayId" => reference("TransitGateway"),
-        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string()],
+        // The premises reach gateways and, through them, subscribers.
+        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
     };
     resources.add_if("ByDirectConnect", "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
+    direct_connect::attachment(resources);
     let mut lead = |subnet: String, name: &str, to: Cidr, condition: Option<&str>| {
         let route = route(&subnet, to.to_string(), "TransitGatewayId", reference("TransitGateway"));
         let name = format!("{subnet}{name}");

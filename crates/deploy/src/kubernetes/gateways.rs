@@ -1,6 +1,7 @@
 //! The gateways: networks, configuration, pods, and how many of them.
 
 use super::{attachment, attachments, labels, object, security};
+use crate::cidr::Cidr;
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::gateway::{Places, toml};
 use crate::node::Node;
@@ -15,7 +16,11 @@ pub fn namespace(fleet: &Fleet) -> Node {
     if let Node::Map(entries) = &mut namespace
         && let Some((_, Node::Map(metadata))) = entries.iter_mut().find(|(key, _)| key == "metadata")
     {
-        metadata.push(("annotations".to_owned(), map! { "pod-security.kubernetes.io/enforce" => "privileged" }));
+        // Pod Security reads labels only; the capabilities that a gateway needs are beyond the level "baseline".
+        let label = ("pod-security.kubernetes.io/enforce".to_owned(), "privileged".into());
+        if let Some((_, Node::Map(labels))) = metadata.iter_mut().find(|(key, _)| key == "labels") {
+            labels.push(label);
+        }
     }
     namespace
 }
@@ -52,11 +57,15 @@ pub fn networks(fleet: &Fleet) -> Vec<Node> {
     vec![one("access", &its.access_device, &its.access_resource), one("core", &its.core_device, &its.core_resource)]
 }
 
+/// Networks that control planes send from: the cluster's pod network, unless the plan names others.
+pub(super) fn peers(fleet: &Fleet) -> Vec<Cidr> {
+    fleet.peers(&[fleet.settings.kubernetes.pods])
+}
+
 /// The configuration of all.
 pub fn configuration(fleet: &Fleet) -> String {
     let its = &fleet.settings.kubernetes;
-    let at =
-        |network: crate::cidr::Cidr, n: u32| network.address(n.into()).map_or_else(String::new, |it| it.to_string());
+    let at = |network: Cidr, n: u32| network.address(n.into()).map_or_else(String::new, |it| it.to_string());
     let places = Places {
         access_interface: "n3".to_owned(),
         core_interface: "n6".to_owned(),
@@ -66,6 +75,7 @@ pub fn configuration(fleet: &Fleet) -> String {
         core_router: at(its.core, 1),
         // Instead, each pod's own: WEIR_N4_ADDRESS.
         n4_address: "0.0.0.0".to_owned(),
+        peers: peers(fleet),
         cpus: None,
         metrics: "0.0.0.0:9464".to_owned(),
         health: Some("0.0.0.0:9465".to_owned()),
@@ -105,8 +115,8 @@ fn policy(fleet: &Fleet) -> Node {
     let rule = |from: Vec<Node>, protocol: &str, port: &str| {
         map! { "from" => from, "ports" => list![map! { "protocol" => protocol, "port" => port }] }
     };
-    let block = |network: &crate::cidr::Cidr| map! { "ipBlock" => map! { "cidr" => network.to_string() } };
-    let mut control_planes: Vec<Node> = fleet.settings.control_planes.iter().map(block).collect();
+    let block = |network: &Cidr| map! { "ipBlock" => map! { "cidr" => network.to_string() } };
+    let mut control_planes: Vec<Node> = peers(fleet).iter().map(block).collect();
     if its.traffic {
         // The generator's jobs play a control plane.
         control_planes.push(map! { "podSelector" => map! { "matchLabels" => labels(fleet, "traffic") } });
@@ -173,17 +183,18 @@ fn stateful_set(fleet: &Fleet) -> Node {
             map! { "name" => "hugepages", "emptyDir" => map! { "medium" => "HugePages-2Mi" } },
         ],
     };
-    let ledger = map! {
-        "metadata" => map! { "name" => "ledger" },
-        "spec" => map! {
-            "accessModes" => list!["ReadWriteOnce"],
-            "resources" => map! { "requests" => map! { "storage" => "4Gi" } },
-        },
+    let mut claim = map! {
+        "accessModes" => list!["ReadWriteOnce"],
+        "resources" => map! { "requests" => map! { "storage" => Node::setting("ledger", format!("{}Gi", its.ledger_gib)) } },
     };
+    if let Some(class) = &its.storage_class {
+        claim.put("storageClassName", Node::setting("storageClass", class));
+    }
+    let ledger = map! { "metadata" => map! { "name" => "ledger" }, "spec" => claim };
     let spec = map! {
         "serviceName" => name,
-        "replicas" => fleet.machines * fleet.gateways(),
-        // One after the other, the last to come is the first to go.
+        // No replicas: the autoscaler sets them, and each apply would undo it. One after the other, the last to come is the
+        // first to go.
         "podManagementPolicy" => "OrderedReady",
         "updateStrategy" => map! { "type" => "RollingUpdate" },
         "selector" => map! { "matchLabels" => labels(fleet, "gateway") },
@@ -209,9 +220,9 @@ fn container(fleet: &Fleet) -> Node {
     let mount = |name: &str, path: &str| map! { "name" => name, "mountPath" => path };
     map! {
         "name" => "weir",
-        "image" => &its.image,
+        "image" => Node::setting("image", &its.image),
         "command" => list!["/usr/local/bin/weir"],
-        "args" => list!["run", "/etc/weir/gateway.toml", "--pool-from-ordinal", fleet.ordinals().to_string()],
+        "args" => list!["run", "/etc/weir/gateway.toml", "--pool-from-ordinal", Node::setting("mostReplicas", fleet.ordinals().to_string())],
         "env" => list![map! {
             "name" => "WEIR_N4_ADDRESS",
             "valueFrom" => map! { "fieldRef" => map! { "fieldPath" => "status.podIP" } },
@@ -248,9 +259,9 @@ fn container(fleet: &Fleet) -> Node {
 pub fn resources(fleet: &Fleet) -> Node {
     let its = &fleet.settings.kubernetes;
     let mut amounts = map! {
-        "cpu" => fleet.gateway_vcpus().to_string(),
-        "memory" => format!("{}Mi", its.memory_mib),
-        "hugepages-2Mi" => format!("{}Mi", fleet.settings.hugepages_mib),
+        "cpu" => Node::setting("cpu", fleet.gateway_vcpus().to_string()),
+        "memory" => Node::setting("memory", format!("{}Mi", its.memory_mib)),
+        "hugepages-2Mi" => Node::setting("hugepages", format!("{}Mi", fleet.settings.hugepages_mib)),
     };
     if its.attachment == Attachment::Sriov {
         if its.access_resource == its.core_resource {
@@ -261,42 +272,4 @@ pub fn resources(fleet: &Fleet) -> Node {
         }
     }
     map! { "requests" => amounts.clone(), "limits" => amounts }
-}
-
-/// How many pods, by their load; who reads it.
-pub fn scaling(fleet: &Fleet) -> Vec<Node> {
-    let name = fleet.settings.name.as_str();
-    let gateways = fleet.gateways();
-    let policy = |count: u32, seconds: u32| map! { "type" => "Pods", "value" => count, "periodSeconds" => seconds };
-    let scaler = map! {
-        "scaleTargetRef" => map! { "apiVersion" => "apps/v1", "kind" => "StatefulSet", "name" => name },
-        "minReplicas" => fleet.settings.least_machines * gateways,
-        "maxReplicas" => fleet.ordinals(),
-        "metrics" => list![map! {
-            "type" => "Pods",
-            "pods" => map! {
-                "metric" => map! { "name" => "weir_load_ratio" },
-                "target" => map! {
-                    "type" => "AverageValue",
-                    "averageValue" => format!("{:.0}m", fleet.settings.target_load * 1000.0),
-                },
-            },
-        }],
-        "behavior" => map! {
-            "scaleUp" => map! { "stabilizationWindowSeconds" => 30_i64, "policies" => list![policy(2, 60)] },
-            // Sessions need their time to go elsewhere.
-            "scaleDown" => map! {
-                "stabilizationWindowSeconds" => 600_i64,
-                "policies" => list![policy(1, fleet.settings.drain_seconds.min(1800))],
-            },
-        },
-    };
-    let monitor = map! {
-        "selector" => map! { "matchLabels" => labels(fleet, "gateway") },
-        "endpoints" => list![map! { "port" => "metrics", "path" => "/metrics", "interval" => "15s", "scrapeTimeout" => "5s" }],
-    };
-    vec![
-        object(fleet, "autoscaling/v2", "HorizontalPodAutoscaler", name, vec![("spec", scaler)]),
-        object(fleet, "monitoring.coreos.com/v1", "ServiceMonitor", name, vec![("spec", monitor)]),
-    ]
 }

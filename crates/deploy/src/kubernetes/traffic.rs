@@ -1,12 +1,12 @@
 //! Jobs that try the gateways one after the other: a control plane brings up sessions, a generator sends their traffic.
 
+use std::net::Ipv4Addr;
+
 use super::{attachments, labels, object, security};
 use crate::fleet::{FIRST_ADDRESS, Fleet};
 use crate::node::Node;
+use crate::trial::{SUBSCRIBERS, Trial};
 use crate::{list, map};
-
-/// Subscribers of a trial.
-const SUBSCRIBERS: u64 = 1000;
 
 /// Configurations, and a job that runs through the gateways.
 pub fn jobs(fleet: &Fleet) -> Vec<Node> {
@@ -24,15 +24,16 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
     let script = format!(
         "set -eu\nn=$JOB_COMPLETION_INDEX\n\
          at=$(getent ahostsv4 {name}-$n.{name}.{namespace}.svc | head -n1 | cut -d' ' -f1)\n\
+         : > /tmp/up.jsonl\n\
          weir cp /trial/cp-$n.toml --upf $at --sessions-out /tmp/up.jsonl --quiet &\ncp=$!\n\
-         until [ \"$(wc -l < /tmp/up.jsonl 2>/dev/null || echo 0)\" -ge {SUBSCRIBERS} ]; do kill -0 $cp; sleep 0.2; done\n\
+         until [ \"$(wc -l < /tmp/up.jsonl)\" -ge {SUBSCRIBERS} ]; do kill -0 $cp; sleep 0.2; done\n\
          weir gen /trial/gen-$n.toml --json\nkill -INT $cp\nwait $cp\n",
         name = fleet.settings.name,
         namespace = its.namespace,
     );
     let container = map! {
         "name" => "trial",
-        "image" => &its.image,
+        "image" => Node::setting("image", &its.image),
         "command" => list!["/bin/sh", "-c", script],
         "securityContext" => security(),
         "resources" => super::gateways::resources(fleet),
@@ -67,25 +68,14 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
 /// What a gateway's control plane and generator are told.
 fn configurations(fleet: &Fleet, ordinal: u32) -> Option<(String, String)> {
     let its = &fleet.settings.kubernetes;
-    let pool = fleet.pool(ordinal)?;
-    let subscribers = SUBSCRIBERS.min(pool.size().saturating_sub(2)).max(1);
-    let first = pool.address(1)?;
     let n3 = fleet.address(its.access, ordinal)?;
     let n6 = fleet.address(its.core, ordinal)?;
     // Behind all gateways.
     let gnb = its.access.address(u64::from(FIRST_ADDRESS) + u64::from(fleet.ordinals()) + 1)?;
     let router = its.core.address(1)?;
-    let control = format!(
-        "upf = \"127.0.0.1\"   # told on the command line\nkind = \"smf\"\nsessions = {subscribers}\nrate = 500\n\n\
-         [profile]\nue_first = \"{first}\"\nupf_n3 = \"{n3}\"\nteid_first = 0x01000000\ngnbs = 1\ngnb_first = \"{gnb}\"\n\
-         gnb_teid_first = 0x02000000\nqfi = 9\n"
+    let trial = Trial::of(fleet, ordinal, n3, gnb, (Ipv4Addr::new(198, 18, 0, 1), 16))?;
+    let ports = format!(
+        "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]"
     );
-    let traffic = format!(
-        "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]\n\
-         pps = 20000\nseconds = 20\n\n[profile]\nues = {subscribers}\nue_first = \"{first}\"\n\
-         uplink_teids = {{ first = 0x01000000 }}\ndownlink_teids = {{ first = 0x02000000 }}\ngnbs = 1\n\
-         gnb_first = \"{gnb}\"\nupf_n3 = \"{n3}\"\nservers = 16\nserver_first = \"198.18.0.1\"\nqfis = [9]\n\
-         uplink_sizes = 128\ndownlink_sizes = 576\nratio = {{ up = 1, down = 3 }}\n"
-    );
-    Some((control, traffic))
+    Some((trial.control(), trial.traffic(&ports)))
 }

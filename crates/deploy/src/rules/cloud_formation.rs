@@ -9,6 +9,8 @@ use crate::node::Node;
 
 /// CloudFormation takes no more resources in a template.
 const RESOURCES: usize = 500;
+/// Nor more bytes, from a bucket.
+const BYTES: usize = 1_000_000;
 /// EC2 takes no more bytes of user data, before they are coded.
 const USER_DATA: usize = 16_384;
 /// Routes of a table at most; beyond 50 a quota has to be raised.
@@ -16,12 +18,35 @@ const ROUTES: usize = 1000;
 
 /// What is wrong with a CloudFormation template beyond what cfn-lint sees.
 pub fn cloud_formation(template: &Node) -> Vec<Finding> {
+    let mut found = size(template);
+    for finding in cloud_formation_of_stacks(template) {
+        if !found.contains(&finding) {
+            found.push(finding);
+        }
+    }
+    found
+}
+
+/// Whether CloudFormation takes a template of this size, and everything it refers to is in it.
+pub fn size(template: &Node) -> Vec<Finding> {
     let mut found = Vec::new();
     let resources = template.get("Resources").map(Node::entries).unwrap_or_default();
     if resources.len() > RESOURCES {
         let what = format!("{} resources", resources.len());
         found.push(Finding::at("Resources", what, format!("{RESOURCES} at most: fewer machines, or several stacks")));
     }
+    let bytes = template.yaml().len();
+    if bytes > BYTES {
+        found.push(Finding::at("Resources", format!("{bytes} bytes"), format!("{BYTES} at most: several stacks")));
+    }
+    references(template, &mut found);
+    found
+}
+
+/// What is wrong with a template before it is divided into stacks of a size that CloudFormation takes.
+pub fn cloud_formation_of_stacks(template: &Node) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let resources = template.get("Resources").map(Node::entries).unwrap_or_default();
     references(template, &mut found);
     subnets(resources, &mut found);
     interfaces(resources, &mut found);

@@ -25,7 +25,7 @@ pub fn manifests(objects: &[&Node], fleet: &Fleet) -> Vec<Finding> {
         if kind == "StatefulSet" {
             refers("Service", text(object, &["spec", "serviceName"]));
         }
-        if kind == "HorizontalPodAutoscaler" {
+        if kind == "HorizontalPodAutoscaler" || kind == "ScaledObject" {
             refers(
                 &text(object, &["spec", "scaleTargetRef", "kind"]),
                 text(object, &["spec", "scaleTargetRef", "name"]),
@@ -45,6 +45,7 @@ pub fn manifests(objects: &[&Node], fleet: &Fleet) -> Vec<Finding> {
         }
         selected(&place, object, objects, set.copied(), &mut found);
     }
+    super::first_apply::first_apply(objects, fleet, &mut found);
     found
 }
 

@@ -73,6 +73,13 @@ pub fn single() -> Fleet {
     fleet
 }
 
+/// On an Outpost, or beside the premises.
+pub fn case(case: deploy::settings::Case) -> Fleet {
+    let mut fleet = upf();
+    fleet.settings.aws.case = case;
+    fleet
+}
+
 /// Writes files below a folder of the tests' own.
 pub fn write(name: &str, files: &[File]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -56,6 +56,8 @@ fn gateways_configurations_are_in_order() {
             ("@N4@", "10.20.1.16"),
             ("@CPUS@", "[0]"),
             ("@GATEWAY_NUMBER@", "0"),
+            ("@METRICS@", "127.0.0.1:9464"),
+            ("@HEALTH@", "127.0.0.1:9480"),
         ];
         let text = places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value));
         Loaded::of(Text { name: "0.toml".into(), text }).unwrap_or_else(|e| panic!("{e}"));
