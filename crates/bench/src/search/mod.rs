@@ -53,6 +53,8 @@ pub struct Outcome {
     /// Packets that were not. Packets that the generator did not send count as lost, as in MLRsearch: a rate that was
     /// not offered is not shown to be forwarded.
     pub lost_packets: u64,
+    /// Seconds in which packets were counted; 0: those that were intended.
+    pub counted_seconds: f64,
     /// What the trial took, with all that goes with it, in seconds.
     pub elapsed_seconds: f64,
     /// Of the packets that arrived, where it is measured.
@@ -83,6 +85,7 @@ impl Outcome {
             sent_packets: self.sent_packets + other.sent_packets,
             forwarded_packets: self.forwarded_packets + other.forwarded_packets,
             lost_packets: self.lost_packets + other.lost_packets,
+            counted_seconds: self.counted_seconds + other.counted_seconds,
             elapsed_seconds: self.elapsed_seconds + other.elapsed_seconds,
             latency_us: slower(self.latency_us.into_iter().chain(other.latency_us)),
             disturbed: [self.disturbed, other.disturbed].concat(),
@@ -122,6 +125,8 @@ pub struct Record {
     pub offered_mpps: f64,
     /// Seconds that were intended.
     pub seconds: f64,
+    /// Forwarded, millions of packets a second of the time in which they were counted.
+    pub forwarded_mpps: f64,
     /// Packets that left the generator.
     pub sent_packets: u64,
     /// Packets that were forwarded.
@@ -150,6 +155,6 @@ impl Record {
 
     /// Packets forwarded a second.
     pub fn forwarding_rate(&self) -> f64 {
-        self.forwarded_packets as f64 / self.seconds
+        self.forwarded_mpps * 1e6
     }
 }

@@ -187,8 +187,10 @@ impl<'t, T: Trial> Runner<'t, T> {
     }
 
     fn record(&self, load: f64, duration: Duration, outcome: Outcome, repeats: u32) -> Record {
+        let seconds = if outcome.counted_seconds > 0.0 { outcome.counted_seconds } else { duration.as_secs_f64() };
         Record {
             phase: self.phase.clone(),
+            forwarded_mpps: outcome.forwarded_packets as f64 / seconds / 1e6,
             offered_mpps: load / 1e6,
             seconds: duration.as_secs_f64(),
             sent_packets: outcome.sent_packets,
