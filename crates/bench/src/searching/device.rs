@@ -54,6 +54,8 @@ pub(super) struct GatewayDevice<'s, U: UnderTest> {
     blank: Report,
     /// Packets that may wait in memory.
     ring: u64,
+    /// The kernel's source gives up what it is behind with: it is asked for so many times the load.
+    pace: f64,
     bursts: bool,
     stop: &'s AtomicBool,
 }
@@ -74,7 +76,7 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
             "in process".clone_into(&mut blank.host.nic);
             "generator".clone_into(&mut blank.load.source);
             blank.start_seconds = rig.start.as_secs_f64();
-            return Ok(Self { ports: Ports::Memory(rig), blank, ring, bursts: false, stop });
+            return Ok(Self { ports: Ports::Memory(rig), blank, ring, pace: 1.0, bursts: false, stop });
         }
         let mut bed = Bed::new(&under.links()?, base.workers, true, base.receive_work)?;
         if long {
@@ -86,7 +88,7 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
         blank.start_seconds = ready.start.as_secs_f64();
         base.receive_work.word().clone_into(&mut blank.load.receive_work);
         let ports = Ports::Links(Box::new(ready.rig), source, Box::new(bed));
-        Ok(Self { ports, blank, ring: 0, bursts: false, stop })
+        Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, stop })
     }
 
     fn rig(&mut self) -> &mut dyn Rig {
@@ -100,6 +102,16 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
         let stop = self.stop;
         let warm = if self.bursts { Duration::ZERO } else { Duration::from_millis(30) };
         self.rig().window(&How { warm, pps, ..How::most(length) }, stop)
+    }
+
+    /// Asks the kernel's source for more, where it sent less than it should have, and the other way round.
+    fn keep_pace(&mut self, window: &Window, load: f64) {
+        if let (Ports::Links(_, Source::Kernel, _), Some(_)) = (&self.ports, window.whole) {
+            let directions = [&window.traffic.directions.uplink, &window.traffic.directions.downlink];
+            let sent: u64 = directions.iter().map(|d| d.sent_packets).sum();
+            let behind = load * window.traffic.seconds / (sent as f64).max(1.0);
+            self.pace = (self.pace * behind.clamp(0.9, 1.2)).clamp(1.0, 2.0);
+        }
     }
 
     /// Ends it.
@@ -148,9 +160,9 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
     }
 }
 
-/// Packets that a generator left out; a thousandth are the begin and the end of a trial.
+/// Packets that a generator left out, as far as they are more than the precision of its rate, 3 %.
 fn beyond_jitter(unsent: u64, intended: u64) -> u64 {
-    if unsent * 1000 > intended { unsent } else { 0 }
+    if unsent * 100 > intended * 3 { unsent } else { 0 }
 }
 
 /// In memory a trial is made of windows so long: its threads come before all others.
@@ -168,7 +180,8 @@ impl<U: UnderTest> Trial for GatewayDevice<'_, U> {
         let windows = (windows - 1e-9).ceil().max(1.0) as u32;
         let mut all = Outcome::default();
         for _ in 0..windows {
-            let window = self.window(Some(load), duration / windows)?;
+            let window = self.window(Some(load * self.pace), duration / windows)?;
+            self.keep_pace(&window, load);
             let late = window.traffic.seconds > LATE * (duration / windows).as_secs_f64();
             all = all.plus(self.outcome(&window, load));
             if late && !self.bursts {
