@@ -19,7 +19,7 @@ const STYLE: &str = "
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Roboto,sans-serif}
 main{max-width:1180px;margin:0 auto;padding:36px 24px 72px}
 h1{font-size:27px;line-height:1.25;margin:0 0 4px;letter-spacing:-.01em}
-h2{font-size:18px;margin:40px 0 12px}
+h2{font-size:18px;margin:40px 0 12px}h3{font-size:15px;margin:20px 0 8px}
 .lead{color:var(--soft);margin:0 0 24px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px}
 .tile{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px}

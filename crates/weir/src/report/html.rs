@@ -264,19 +264,25 @@ fn cost(results: &Results) -> String {
     }
     let text = "<p class='lead'>Nanoseconds of the gateway's thread by packet. Stages count by the part of the packets that \
                 reach them; receiving and sending in memory are generator and checker.</p>";
-    // Input and output cost many times what a gateway does: beside each other, its stages could not be seen.
-    let (memory, links): (Vec<&Report>, Vec<&Report>) = costs.into_iter().partition(|report| report.port == "memory");
-    let chart = |(where_, reports): (&str, Vec<&Report>)| {
-        if reports.is_empty() {
-            return String::new();
+    // Input and output cost many times what a gateway does, and gateways have other stages: beside each other, stages
+    // could not be seen.
+    let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
+    for report in costs {
+        let where_ = if report.port == "memory" { "in memory" } else { "on interfaces" };
+        let group = format!("{}, {where_}", report.gateway);
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, reports)) => reports.push(report),
+            None => groups.push((group, vec![report])),
         }
+    }
+    let chart = |(group, reports): (String, Vec<&Report>)| {
         let mut leading = leading_stages(&reports);
         leading.truncate(6);
         let rows: Vec<(String, Vec<Part>)> =
             reports.iter().take(MOST_LINES).map(|report| (name(report), parts(report, &leading))).collect();
-        format!("<p class='lead'>{where_}</p>{}", figure(&stacked(&rows, "ns")))
+        format!("<h3>{}</h3>{}", escape(&group), figure(&stacked(&rows, "ns")))
     };
-    let charts: String = [("In memory", memory), ("On interfaces", links)].map(chart).concat();
+    let charts: String = groups.into_iter().map(chart).collect();
     section("What a packet costs, by stage", &(text.to_owned() + &charts))
 }
 
