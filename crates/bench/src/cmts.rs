@@ -34,7 +34,8 @@ pub use report::{CableReport, Sweep};
 pub use settings::{CableSettings, Channels};
 pub use show::side_by_side;
 
-use self::under::Cable;
+pub(crate) use self::rig::CableRig;
+pub(crate) use self::under::Cable;
 use crate::error::BenchError;
 use crate::host::{CpuTime, rss_bytes};
 use crate::options::{Options, PortKind, cut};
@@ -95,7 +96,7 @@ fn measured(
     };
     let begin = Instant::now();
     let under = Cable::new(settings, port)?;
-    let mut rig = Box::new(rig::CableRig::new(&under, CableSettings::macs(), port)?);
+    let mut rig = Box::new(CableRig::new(&under, CableSettings::macs(), port)?);
     let start = begin.elapsed();
     let mut alone = alone::Alone::new(settings)?;
     let (measure, rounds) = cut(seconds);

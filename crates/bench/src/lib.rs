@@ -34,6 +34,8 @@
 //! | `sample`, `cost` | from a worker's statistics to the cost of a packet |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
 //! | `options`, `run`, `modes`, `scale` | a benchmark from options to report; side by side; scale-out |
+//! | `search` | searches over trials, pure: MLRsearch, RFC 2544, soak, determinism |
+//! | `searching` | the same on gateways: `weir bench --search` |
 //! | `suite` | all targets with verdicts |
 //! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
 //! | `cmts` | the cable gateway under the published reference workload |
@@ -82,6 +84,8 @@ pub mod run;
 pub mod sample;
 pub mod scale;
 pub mod score;
+pub mod search;
+pub mod searching;
 pub mod show;
 pub mod socket;
 pub mod suite;

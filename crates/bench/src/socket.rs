@@ -374,12 +374,16 @@ impl Rig for SocketRig {
         if let Some(why) = loaded.failed {
             return Err(BenchError::Load(why));
         }
+        let sum = |now: [u64; 2], then: [u64; 2]| (now[0] + now[1]).saturating_sub(then[0] + then[1]);
+        let since =
+            |sent: &Sent, begin: &Counted| (sum(sent.packets(), begin.sent), sum(arrived(lab, places), begin.arrived));
+        let whole = sent.zip(seen.first()).map(|(sent, begin)| since(sent, begin));
         let traffic = match (loaded.traffic, sent, &seen[..]) {
             (Some(traffic), ..) => traffic,
             (None, Some(sent), [begin, end]) => counted(self.places[0].plan.profile(), sent.mean, begin, end),
             _ => TrialResult::default(),
         };
-        Ok(Window { traffic, workers })
+        Ok(Window { traffic, workers, whole })
     }
 
     fn close(mut self: Box<Self>) -> Result<Closing, BenchError> {

@@ -39,6 +39,9 @@ pub struct Window {
     pub traffic: TrialResult,
     /// What each worker did; empty for what has no engine.
     pub workers: Vec<Slice>,
+    /// Packets sent and arrived from the begin of counting until nothing is on its way any more, where the kernel is the
+    /// load. What is on its way at the begin arrives beside: so many losses less are seen, some tens.
+    pub whole: Option<(u64, u64)>,
 }
 
 impl Window {
@@ -167,7 +170,7 @@ mod tests {
             slice.measured.put(Io::IdleCycles, idle);
             slice
         };
-        let window = |workers| Window { traffic, workers };
+        let window = |workers| Window { traffic, workers, ..Window::default() };
         assert_eq!(window(vec![]).busy_mpps(), 3.0);
         assert_eq!(window(vec![worker(60, 0)]).busy_mpps(), 3.0);
         assert_eq!(window(vec![worker(60, 20)]).busy_mpps(), 4.0);

@@ -1,6 +1,7 @@
 //! `weir bench`: what a gateway does to every packet, measured.
 
 mod real;
+mod search;
 
 use std::sync::atomic::AtomicBool;
 
@@ -35,7 +36,9 @@ Examples:
   weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
-  sudo weir bench suite                            all targets, with verdicts")]
+  sudo weir bench suite                            all targets, with verdicts
+  weir bench upf-128 --search mlr                  the rate without loss, and with 0.5 % (MLRsearch)
+  sudo weir bench upf-128 --search rfc2544 --sizes all --port xdp --json rfc2544.json")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
     /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
@@ -84,6 +87,9 @@ pub struct BenchArgs {
     /// With suite and real: a short run.
     #[arg(long)]
     pub quick: bool,
+    /// Searches.
+    #[command(flatten)]
+    pub search: search::SearchArgs,
     /// Options of real only.
     #[command(flatten)]
     pub real: real::RealArgs,
@@ -133,6 +139,10 @@ impl BenchArgs {
             ("--set", !self.set.is_empty()),
         ];
         let read: &[&str] = match self.profile.as_str() {
+            "cmts-imix" if self.search.is_wanted() => &["--port", "--pps", "--set"],
+            name if self.search.is_wanted() && !["suite", "pfcp-sessions", "forward", "real"].contains(&name) => {
+                &["--port", "--workers", "--pps", "--share-cpu", "--own-cpu", "--set"]
+            }
             "suite" => &["--quick"],
             "pfcp-sessions" | "forward" => &["--set"],
             "cmts-imix" => &["--port", "--seconds", "--service-groups", "--sweep", "--set"],
@@ -150,8 +160,10 @@ impl BenchArgs {
                 "--set",
             ],
         };
-        let unread =
-            given.into_iter().chain(self.real.given().map(|(option, given)| (option, given && self.profile != "real")));
+        let is_searched =
+            self.search.is_wanted() && !["suite", "pfcp-sessions", "forward", "real"].contains(&&*self.profile);
+        let given = given.into_iter().chain(self.search.given().map(|(option, given)| (option, given && !is_searched)));
+        let unread = given.chain(self.real.given().map(|(option, given)| (option, given && self.profile != "real")));
         let Some((option, _)) = unread.filter(|(option, _)| !read.contains(option)).find(|(_, given)| *given) else {
             return Ok(());
         };
@@ -185,6 +197,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         "forward" => real::forward(args, &stop),
         "suite" => suite(args, &stop),
         "pfcp-sessions" => sessions(args, &stop),
+        "cmts-imix" if args.search.is_wanted() => search::cable(args, &stop),
+        "bng-600g" if args.search.is_wanted() => search::broadband(args, &stop),
+        _ if args.search.is_wanted() => search::mobile(args, &stop),
         "cmts-imix" => cable(args, &stop),
         "bng-600g" => broadband(args, &stop),
         _ => mobile(args, &stop),
@@ -213,6 +228,11 @@ fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
 
 /// Workloads of a mobile user plane.
 fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    workload(args, &UpfUnderTest { settings: settings(args)? }, stop)
+}
+
+/// The numbers of a workload of a mobile user plane.
+fn settings(args: &BenchArgs) -> anyhow::Result<::bench::profiles::Settings> {
     let mut settings = ::bench::profiles::Settings::named(&args.profile).ok_or_else(|| {
         Usage(format!(
             "unknown workload \"{}\"; allowed: upf-128, upf-embb, vepc-embb, fwa, cmts-imix, bng-600g, \
@@ -221,7 +241,7 @@ fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
         ))
     })?;
     args.set(|key, value| settings.set(key, value))?;
-    workload(args, &UpfUnderTest { settings }, stop)
+    Ok(settings)
 }
 
 /// A gateway under its workload: in memory or on interfaces, alone, scaled out or by bursts.

@@ -11,6 +11,7 @@ use crate::generate::GenArgs;
 use crate::install::{CompletionsArgs, ManArgs};
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
+use crate::report::ReportArgs;
 use bng::product::SubscriberArgs;
 use cmts::product::CmtsArgs;
 use cpsim::CpArgs;
@@ -71,6 +72,7 @@ How they fit together:
   weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir compare A B         compares two results, or sets of them, stage by stage
+  weir report RESULTS      writes results as one page, with charts and caveats
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
   weir deploy aws …        writes the files that bring them up
   weir demo                runs gateway, control plane and traffic, with live figures
@@ -108,6 +110,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Compare results of benchmarks, stage by stage; exit code 1 when something is worse.
     Compare(CompareArgs),
+    /// Write results of benchmarks as one page.
+    Report(ReportArgs),
     /// Plan a network: how many of which machine carry it, what limits them, what they cost.
     Plan(PlanArgs),
     /// Write the files that bring a planned network up: CloudFormation, or Kubernetes manifests.

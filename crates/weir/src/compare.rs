@@ -73,6 +73,14 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
 
 /// The documents of a file or folder.
 fn side(path: &Path) -> anyhow::Result<Vec<Value>> {
+    Ok(documents(path)?.into_iter().flat_map(|(_, documents)| documents).collect())
+}
+
+/// The documents of a file, or of each file of results in a folder, by its name.
+///
+/// # Errors
+/// A file is not readable or no JSON, or there is none.
+pub fn documents(path: &Path) -> anyhow::Result<Vec<(String, Vec<Value>)>> {
     let mut files = vec![path.to_owned()];
     if path.is_dir() {
         let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
@@ -80,18 +88,17 @@ fn side(path: &Path) -> anyhow::Result<Vec<Value>> {
         files.retain(|file| file.extension().is_some_and(|extension| extension == "json" || extension == "jsonl"));
         files.sort();
     }
-    let mut documents = Vec::new();
+    let mut all = Vec::new();
     for file in &files {
         let wrong = |error: &dyn std::fmt::Display| Usage(format!("{}: {error}", file.display()));
         let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
-        for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
-            documents.push(document.map_err(|error| wrong(&error))?);
-        }
+        let read: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter::<Value>().collect();
+        all.push((file.display().to_string(), read.map_err(|error| wrong(&error))?));
     }
-    if documents.is_empty() {
+    if all.iter().all(|(_, documents)| documents.is_empty()) {
         bail!(Usage(format!("{}: there is no JSON in it", path.display())));
     }
-    Ok(documents)
+    Ok(all)
 }
 
 fn text(found: &Comparison, style: Style) -> String {

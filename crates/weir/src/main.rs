@@ -8,6 +8,8 @@
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
 //! | `compare.rs` | results of benchmarks beside each other |
+//! | `report.rs` | results of benchmarks as a page |
+//! | `page/` | what pages are made of: style, tables, charts |
 //! | `plan.rs` | the number of machines that carry a network |
 //! | `deploy.rs` | the files that bring a planned network up |
 //! | `outputs.rs` | schemas of what the commands around gateways print |
@@ -35,9 +37,11 @@ mod load_tests;
 #[cfg(test)]
 mod monitoring_tests;
 mod outputs;
+mod page;
 mod plan;
 #[cfg(test)]
 mod reload_keys;
+mod report;
 #[cfg(test)]
 mod shell_tests;
 
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Demo(args) => demo::run(&args),

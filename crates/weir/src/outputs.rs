@@ -9,6 +9,7 @@ use ::bench::pfcp_sessions::PfcpSessions;
 use ::bench::real::RealReport;
 use ::bench::report::Report;
 use ::bench::scale::Scale;
+use ::bench::searching::SearchReport;
 use ::bench::suite::Suite;
 use bng::product::BngReply;
 use capacity::plan::Answer;
@@ -66,6 +67,11 @@ pub const OUTPUTS: &[Output] = &[
         "bench bursts",
         "weir bench PROFILE --bursts SIZES --json",
         "Processing time by packets a burst",
+    ),
+    Output::of::<SearchReport>(
+        "bench search",
+        "weir bench PROFILE --search KINDS --json",
+        "Rates by goal and frame size, latency and loss by rate, every trial",
     ),
     Output::of::<CableReports>("bench cmts-imix", "weir bench cmts-imix --json", "A report, or several in a list"),
     Output::of::<PfcpSessions>(

@@ -6,7 +6,7 @@
 //! | `read.rs` | a plan and what it names, or an error that points at the key |
 //! | `calibrate.rs` | points from what `weir bench` measured |
 //! | `tables.rs` | the answer as people read it |
-//! | `html.rs`, `svg.rs` | the answer as a page with plots, complete in one file |
+//! | `html.rs` | the answer as a page with plots, complete in one file |
 //! | `reproduce.rs` | the publications' figures |
 //! | `rows.rs` | rows of tables, for text and page alike |
 //! | `verify.rs` | the model against a load it has not seen |
@@ -16,7 +16,6 @@ mod html;
 mod read;
 mod reproduce;
 mod rows;
-mod svg;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,9 @@ fn benchmarks() -> Made {
     made.weir("bench scale", &format!("{upf} --port plain --instances 1"));
     made.weir("bench scale", &format!("{upf} --port ring --fanout 1"));
     made.weir("bench bursts", &format!("{upf} --bursts 1,4"));
+    let search = "--trial-seconds 0.05 --trials 3 --json";
+    made.weir("bench search", &format!("bench upf-128 --set ues=64 --search mlr,rfc2544,determinism {search}"));
+    made.weir("bench search", &format!("bench bng-600g --set subscribers=64 --search mlr,loss-curve {search}"));
     let cable = "bench cmts-imix --seconds 0.05 --set modems=8 --json";
     made.weir("bench cmts-imix", &format!("{cable} --service-groups 1 --sweep"));
     made.weir("bench cmts-imix", &format!("{cable} --service-groups 1..2"));

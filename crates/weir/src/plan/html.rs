@@ -8,54 +8,14 @@ use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
 use super::rows::{self, FEW, lost, machines, maybe, percent, percent_whole, usd};
-use super::svg::{Bar, Drawn, Series, bars, escape, plot};
-
-const STYLE: &str = "
-:root{--paper:#fbfbf9;--ink:#1d2327;--soft:#68737b;--rule:#dfe3e4;--card:#ffffff;--a:#2f6f8f;--b:#d98e32;--c:#8a9aa3;--good:#3c8a5b;--bad:#b8483e}
-@media(prefers-color-scheme:dark){:root{--paper:#15191c;--ink:#e4e8ea;--soft:#97a3ab;--rule:#2c3338;--card:#1c2226;--a:#5aa6cb;--b:#e2a552;--c:#66757e;--good:#62b384;--bad:#dc776c}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Roboto,sans-serif}
-main{max-width:1180px;margin:0 auto;padding:36px 24px 72px}
-h1{font-size:27px;line-height:1.25;margin:0 0 4px;letter-spacing:-.01em}
-h2{font-size:18px;margin:40px 0 12px}
-.lead{color:var(--soft);margin:0 0 24px}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px}
-.tile{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px}
-.tile b{display:block;font-size:22px;font-weight:600;line-height:1.25;overflow-wrap:anywhere}
-.tile span{color:var(--soft);font-size:13px}
-.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
-table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th{text-align:left;font-weight:600;color:var(--soft);white-space:nowrap}
-th,td{padding:7px 9px;border-bottom:1px solid var(--rule);vertical-align:top}
-tr:last-child td{border-bottom:0}
-td.n,th.n{text-align:right;white-space:nowrap}
-td.w{white-space:nowrap}
-td:first-child,th:first-child{white-space:nowrap;position:sticky;left:0;background:var(--card)}
-tr.best td{background:color-mix(in srgb,var(--a) 9%,var(--card))}
-.plot{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px;overflow-x:auto}
-svg{display:block;width:100%;min-width:700px;height:auto}
-i.key{display:inline-block;width:.8em;height:.8em;border-radius:2px}i.a{background:var(--a)}i.b{background:var(--b)}
-svg text{fill:var(--ink);font:13px system-ui,'Segoe UI',Roboto,sans-serif}
-svg .tick,svg .label{fill:var(--soft);font-size:12px}
-svg .grid,svg .axis{stroke:var(--rule);stroke-width:1}
-svg .axis{stroke:var(--soft)}
-.a{fill:var(--a)}.b{fill:var(--b)}.c{fill:var(--c)}.good{fill:var(--good)}.bad{fill:var(--bad)}
-path.line{fill:none;stroke-width:2.5;stroke-linejoin:round}
-path.a{stroke:var(--a)}path.b{stroke:var(--b)}path.c{stroke:var(--c)}path.good{stroke:var(--good)}path.bad{stroke:var(--bad)}
-ul{margin:8px 0;padding-left:20px}li{margin:3px 0}
-.passed{color:var(--good)}.failed{color:var(--bad)}.unknown{color:var(--soft)}
-footer{color:var(--soft);font-size:13px;margin-top:48px}
-";
+use crate::page::svg::{Bar, Drawn, Series, bars, escape, plot};
+use crate::page::{begin, figure, list, section, table};
 
 /// The whole page.
 pub fn page(answer: &Answer) -> String {
     // What is not recommended has no tiles.
     let best = answer.candidates.first().filter(|_| answer.headline.machine.is_some());
-    let mut out = format!(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\
-         <title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1>",
-        escape(&answer.name)
-    );
+    let mut out = begin(&answer.name);
     out += &lead(answer);
     if let Some(best) = best {
         out += &tiles(best);
@@ -81,40 +41,6 @@ pub fn page(answer: &Answer) -> String {
     }
     out + "<footer>Calculated by weir plan. Measured, published and assumed values are marked as such; what is not known \
            is shown as unknown and never taken for unlimited.</footer></main></body></html>\n"
-}
-
-fn section(title: &str, body: &str) -> String {
-    format!("<h2>{}</h2>{body}", escape(title))
-}
-
-fn list<'t>(lines: impl Iterator<Item = &'t String>) -> String {
-    format!("<ul>{}</ul>", lines.map(|line| format!("<li>{}</li>", escape(line))).collect::<String>())
-}
-
-/// Heads that begin with `>` are of numbers, those with `=` of words that stay in one line.
-fn table(heads: &[&str], rows: &[(bool, Vec<String>)]) -> String {
-    let class = |n: usize| match heads.get(n) {
-        Some(head) if head.starts_with('>') => " class='n'",
-        Some(head) if head.starts_with('=') => " class='w'",
-        _ => "",
-    };
-    let mut out = "<div class='wide'><table><thead><tr>".to_owned();
-    for (n, head) in heads.iter().enumerate() {
-        let _ = write!(out, "<th{}>{}</th>", class(n), escape(head.trim_start_matches(['>', '='])));
-    }
-    out += "</tr></thead><tbody>";
-    for (best, cells) in rows {
-        out += if *best { "<tr class='best'>" } else { "<tr>" };
-        for (n, cell) in cells.iter().enumerate() {
-            let _ = write!(out, "<td{}>{}</td>", class(n), escape(cell));
-        }
-        out += "</tr>";
-    }
-    out + "</tbody></table></div>"
-}
-
-fn figure(svg: &str) -> String {
-    format!("<div class='plot'>{svg}</div>")
 }
 
 fn lead(answer: &Answer) -> String {
