@@ -107,7 +107,7 @@ pub enum Command {
     /// Send signed traffic through a gateway, and check what arrives.
     Gen(Box<GenArgs>),
     /// Measure a gateway: the cost of a packet, on any kind of port.
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Compare results of benchmarks, stage by stage; exit code 1 when something is worse.
     Compare(CompareArgs),
     /// Write results of benchmarks as one page.

@@ -177,7 +177,7 @@ impl Search {
         }
         self.steps.guessed += 1;
         // Every fourth load halves.
-        let halves = self.steps.guessed % 4 == 0;
+        let halves = self.steps.guessed.is_multiple_of(4);
         let guess = if halves { None } else { self.guess(Some(lower), upper, stage) };
         let load = match guess {
             // What is guessed lies in the unit above the lower bound, or below the upper one: so is the load.

@@ -218,7 +218,7 @@ mod tests {
 
         fn measure(&mut self, load: f64, duration: Duration) -> Result<Outcome, Self::Error> {
             let disturbed = if self.0 > 0 { vec![Disturbance::Steal] } else { vec![] };
-            self.0 = self.0.checked_sub(1).unwrap_or(0);
+            self.0 = self.0.saturating_sub(1);
             let packets = (load * duration.as_secs_f64()) as u64;
             let elapsed_seconds = 2.0 * duration.as_secs_f64();
             Ok(Outcome {

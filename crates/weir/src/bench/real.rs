@@ -134,7 +134,7 @@ mod tests {
 
     fn args(line: &str) -> BenchArgs {
         match Cli::try_parse_from(line.split_whitespace()).expect(line).command {
-            Command::Bench(args) => args,
+            Command::Bench(args) => *args,
             other => panic!("{other:?}"),
         }
     }
