@@ -182,6 +182,10 @@ def main():
     kernel = counted()
     share = (kernel["kernel_up_packets"] + kernel["kernel_down_packets"]) / (up + down)
     expect(f"{share:.1%} of {up + down} packets went through the kernel", share > 0.9, kernel)
+    path = json.loads(run(WEIR, "show", "run", "--json", "--socket", f"{folder}/weir.sock"))["kernel"]
+    ways = (path["up_packets"], path["down_packets"])
+    expect("`weir show run` has it", ways == (kernel["kernel_up_packets"], kernel["kernel_down_packets"]), f"{path} {kernel}")
+    print(f"  {path['sampled_ns'] / path['sampled_packets']:.0f} ns a packet in its program", flush=True)
     for child in (server, gnb):
         child.send_signal(signal.SIGTERM)
     said = gnb.communicate(timeout=10)[0]

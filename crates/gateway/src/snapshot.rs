@@ -26,8 +26,52 @@ pub struct Snapshot {
     pub tsc_hz: f64,
     /// Each worker's counters.
     pub workers: Vec<WorkerCounters>,
+    /// Packets of known sessions that went through the kernel, and no worker saw; none: there is no such path.
+    #[serde(default)]
+    pub kernel: Option<KernelCounters>,
     /// Where the packet memory is.
     pub frames: FrameMemory,
+}
+
+/// What the in-kernel path of known sessions has counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelCounters {
+    /// Packets from subscribers that it forwarded.
+    pub up_packets: u64,
+    /// Bytes of users' packets in them.
+    pub up_bytes: u64,
+    /// Packets to subscribers that it forwarded.
+    pub down_packets: u64,
+    /// Bytes of users' packets in them.
+    pub down_bytes: u64,
+    /// Packets that it dropped, whatever the reason.
+    pub dropped_packets: u64,
+    /// Packets that it left to the workers.
+    pub left_packets: u64,
+    /// Packets of these that were timed: one of 256.
+    pub sampled_packets: u64,
+    /// Nanoseconds that its program took for them, without what the kernel does before and behind it.
+    pub sampled_ns: u64,
+}
+
+impl KernelCounters {
+    /// Packets that it forwarded or dropped.
+    pub fn taken(&self) -> u64 {
+        self.up_packets + self.down_packets + self.dropped_packets
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            up_packets: self.up_packets.wrapping_sub(earlier.up_packets),
+            up_bytes: self.up_bytes.wrapping_sub(earlier.up_bytes),
+            down_packets: self.down_packets.wrapping_sub(earlier.down_packets),
+            down_bytes: self.down_bytes.wrapping_sub(earlier.down_bytes),
+            dropped_packets: self.dropped_packets.wrapping_sub(earlier.dropped_packets),
+            left_packets: self.left_packets.wrapping_sub(earlier.left_packets),
+            sampled_packets: self.sampled_packets.wrapping_sub(earlier.sampled_packets),
+            sampled_ns: self.sampled_ns.wrapping_sub(earlier.sampled_ns),
+        }
+    }
 }
 
 /// One worker's counters.
@@ -193,7 +237,8 @@ impl Snapshot {
             let before = earlier.workers.iter().find(|before| before.worker == worker.worker);
             before.map_or_else(|| worker.clone(), |before| worker.since(before))
         });
-        Self { seconds: self.uptime - earlier.uptime, workers: workers.collect(), ..self.clone() }
+        let kernel = self.kernel.as_ref().zip(earlier.kernel.as_ref()).map(|(now, before)| now.since(before));
+        Self { seconds: self.uptime - earlier.uptime, workers: workers.collect(), kernel, ..self.clone() }
     }
 
     /// A number of all workers together.

@@ -957,7 +957,13 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 		__u64 before = __sync_fetch_and_add(&run.cpu->started, 1);
 
 		asm volatile("" : : "r"(before) : "memory");
+		__u64 begun = before & (WEIR_SAMPLE - 1) ? 0 : bpf_ktime_get_ns();
+
 		verdict = known(&run);
+		if (begun && verdict != OTHER) {
+			run.cpu->counts[WEIR_SAMPLES]++;
+			run.cpu->counts[WEIR_SAMPLED_NS] += bpf_ktime_get_ns() - begun;
+		}
 		run.cpu->counts[WEIR_OTHER] += verdict == OTHER;
 		__sync_fetch_and_add(&run.cpu->ended, 1);
 	}

@@ -60,9 +60,12 @@
 enum {
 	WEIR_UP_PACKETS, WEIR_UP_BYTES, WEIR_DOWN_PACKETS, WEIR_DOWN_BYTES, WEIR_GATE_CLOSED, WEIR_FLOW_RATE,
 	WEIR_SESSION_RATE, WEIR_SPOOFED_SOURCE, WEIR_NO_HEADROOM, WEIR_HANDED_BACK, WEIR_OTHER, WEIR_DROPPED_BYTES,
-	WEIR_NO_EGRESS,
-	WEIR_COUNTS = 14
+	WEIR_NO_EGRESS, WEIR_SAMPLES, WEIR_SAMPLED_NS,
+	WEIR_COUNTS = 22
 };
+
+#define WEIR_SAMPLE 256     /* one of so many packets is timed, a power of two */
+
 
 /* A bucket as the time at which it is full again, in 2^-8 ns of CLOCK_MONOTONIC: one word, changed by compare-and-swap. */
 struct weir_meter {
@@ -287,6 +290,6 @@ WEIR_ASSERT(sizeof(struct weir_port) == 128 && __builtin_offsetof(struct weir_po
 WEIR_ASSERT(sizeof(struct weir_filter6) == 48 && sizeof(struct weir_direction6) == 320);
 WEIR_ASSERT(sizeof(struct weir_session6) == 704 && __builtin_offsetof(struct weir_session6, up) == 64);
 WEIR_ASSERT(sizeof(struct weir_route6) == 72 && sizeof(struct weir_instance6) == 1168);
-WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 128);
+WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 192);
 WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
 #endif

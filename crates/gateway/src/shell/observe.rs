@@ -230,6 +230,7 @@ impl Shell {
             seconds: uptime,
             tsc_hz: tsc_hz() as f64,
             workers: workers.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
+            kernel: None,
             frames: memory(&self.arena),
         }
     }
@@ -303,14 +304,14 @@ impl Shell {
 
 impl<P: Product> Monitored for P {
     fn snapshot(&self) -> Snapshot {
-        self.shell().snapshot()
+        Snapshot { kernel: self.kernel_counters(), ..self.shell().snapshot() }
     }
 
     fn known(&self) -> Known {
         let (own, ports) = (Product::known(self), self.shell().ports());
         let draining = self.shell().vitals.is_draining();
         // Last: whoever asks notes the time when it is there.
-        Known { ports, draining, snapshot: self.shell().snapshot(), ..own }
+        Known { ports, draining, snapshot: Monitored::snapshot(self), ..own }
     }
 
     fn vitals(&self) -> &Arc<Vitals> {

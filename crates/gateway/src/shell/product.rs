@@ -28,6 +28,7 @@ use crate::connected::Connected;
 use crate::load::{Hints, LoadError, Rename, Text, Warning};
 use crate::metrics::Known;
 use crate::show::View;
+use crate::snapshot::KernelCounters;
 use crate::socket::{RawAnswer, RawRequest};
 use crate::tables::duration;
 use crate::watch::{Level, Vitals};
@@ -330,6 +331,11 @@ pub trait Product: Send + Sync + 'static {
     /// What monitoring is told of it, beside what every gateway tells.
     fn known(&self) -> Known {
         Known::default()
+    }
+
+    /// What went through the kernel, and no worker saw; none: nothing can.
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        None
     }
 
     /// Its pools and tables.

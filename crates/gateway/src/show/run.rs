@@ -3,12 +3,15 @@
 use engine::Io;
 
 use super::heading;
-use crate::snapshot::{Snapshot, WorkerCounters};
+use crate::snapshot::{KernelCounters, Snapshot, WorkerCounters};
 use crate::tables::{Style, Table, bar, count, per, si};
 
 /// The page. `all`: stages no packet has reached, too.
 pub fn text(snapshot: &Snapshot, since_start: bool, all: bool, style: Style) -> String {
     let mut out = heading(snapshot, since_start, style);
+    if let Some(kernel) = &snapshot.kernel {
+        out += &in_kernel(kernel, snapshot, style);
+    }
     for worker in &snapshot.workers {
         out += &summary(worker, snapshot.seconds, style);
         out += &shares(worker, style);
@@ -33,6 +36,28 @@ fn summary(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
         rate(worker.io(Io::TxPackets), "pps"),
         rate(worker.io(Io::TxBytes) * 8, "bit/s"),
         if dropped > 0 { style.alarm(&drops) } else { drops },
+    )
+}
+
+/// What went through the kernel: rates, its share of all packets, and what the program takes for one.
+fn in_kernel(kernel: &KernelCounters, snapshot: &Snapshot, style: Style) -> String {
+    let rate = |n: u64, unit: &str| format!("{}{unit}", spaced(per_second(n, snapshot.seconds)));
+    let (taken, workers) = (kernel.taken() as f64, snapshot.io(Io::RxPackets) as f64);
+    let (sampled, ns) = (kernel.sampled_packets as f64, kernel.sampled_ns as f64);
+    let drops = format!("{} dropped", rate(kernel.dropped_packets, "pps"));
+    let cpu =
+        if sampled > 0.0 { 100.0 * ns / sampled * per_second(kernel.taken(), snapshot.seconds) / 1e9 } else { 0.0 };
+    format!(
+        "{} · up {}, {} · down {}, {} · {}\n  {} % of packets, {} ns/packet in its program, {:.1} % of a CPU\n\n",
+        style.strong("in the kernel"),
+        rate(kernel.up_packets, "pps"),
+        rate(kernel.up_bytes * 8, "bit/s"),
+        rate(kernel.down_packets, "pps"),
+        rate(kernel.down_bytes * 8, "bit/s"),
+        if kernel.dropped_packets > 0 { style.alarm(&drops) } else { drops },
+        per(100.0 * taken, taken + workers, 1),
+        per(ns, sampled, 0),
+        cpu,
     )
 }
 

@@ -64,6 +64,7 @@ fn snapshot() -> Snapshot {
         seconds: 10.0,
         tsc_hz: 2e9,
         workers: vec![worker],
+        kernel: None,
         frames: FrameMemory {
             slots: 8192,
             slot_bytes: 2048,
@@ -202,4 +203,29 @@ fn ports() {
     let before = [port("n3", 0, 7), port("n3", 1, 20)];
     let over = super::ports::text(&now, Some(&before), false, PLAIN);
     assert!(over.contains("counted meanwhile  n3@0  n3@1") && over.contains("rx_packets            0    50"), "{over}");
+}
+
+#[test]
+fn what_went_through_the_kernel_stands_before_the_workers() {
+    use crate::snapshot::KernelCounters;
+    let kernel = KernelCounters {
+        up_packets: 2_000_000,
+        up_bytes: 250_000_000,
+        down_packets: 1_000_000,
+        dropped_packets: 1_000_000,
+        sampled_packets: 10_000,
+        sampled_ns: 2_000_000,
+        ..KernelCounters::default()
+    };
+    let now = Snapshot { kernel: Some(kernel.clone()), ..snapshot() };
+    let text = run::text(&now, true, false, PLAIN);
+    assert!(
+        text.contains("in the kernel · up 200 kpps, 200 Mbit/s · down 100 kpps, 0 bit/s · 100 kpps dropped"),
+        "{text}"
+    );
+    assert!(text.contains("80.0 % of packets, 200 ns/packet in its program, 8.0 % of a CPU"), "{text}");
+    let later =
+        Snapshot { uptime: 20.0, kernel: Some(KernelCounters { up_packets: 2_000_500, ..kernel }), ..now.clone() };
+    let between = later.since(&now).kernel.expect("there");
+    assert_eq!((between.up_packets, between.taken(), between.sampled_ns), (500, 500, 0));
 }

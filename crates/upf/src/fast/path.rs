@@ -99,6 +99,8 @@ pub struct Counts {
     pub handed_back: u64,
     /// Packets left to the user-space path.
     pub other: u64,
+    /// Packets taken that were timed, and the nanoseconds that the program took for them.
+    pub sampled: (u64, u64),
 }
 
 impl Counts {
@@ -429,8 +431,8 @@ impl FastPath {
                 *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
             }
         }
-        let [up, up_bytes, down, down_bytes, gate, flow, session, spoofed, headroom, back, other, dropped, egress, _] =
-            sums;
+        let [up, up_bytes, down, down_bytes, gate, flow, session, rest @ ..] = sums;
+        let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, ..] = rest;
         Counts {
             up: (up, up_bytes),
             down: (down, down_bytes),
@@ -443,6 +445,7 @@ impl FastPath {
             dropped_bytes: dropped,
             handed_back: back,
             other,
+            sampled: (samples, sampled_ns),
         }
     }
 }

@@ -24,7 +24,7 @@ pub const MOVED: usize = 1024;
 /// Where sessions handed back stand in [`Moved`], in words.
 pub const MOVED_AT: usize = 2;
 /// Counters of a CPU.
-pub const COUNTS: usize = 14;
+pub const COUNTS: usize = 22;
 /// Of all that is here: one more with each change of it.
 pub const LAYOUT: u32 = 1;
 /// In place of a DSCP: the packet keeps its own.
@@ -215,7 +215,7 @@ const _: () = {
     assert!(size_of::<Filter6>() == 48 && size_of::<Direction6>() == 320);
     assert!(size_of::<Session6>() == 704 && Session6::HEAD == 64);
     assert!(size_of::<Route6>() == 72 && size_of::<Instance6>() == 1168);
-    assert!(BUCKET == 64 && CPU == 128 && MOVED_AT * 8 + MOVED * 4 == LIST);
+    assert!(BUCKET == 64 && CPU == 192 && MOVED_AT * 8 + MOVED * 4 == LIST);
     // Traits of filters are words of four octets that the program puts together in this order.
     assert!(cfg!(target_endian = "little"));
 };

@@ -26,6 +26,7 @@ use gateway::records::{self, Kept};
 use gateway::shell::reload::apply_to;
 use gateway::shell::rest::Wait;
 use gateway::shell::{HandOver, Product, Shell};
+use gateway::snapshot::KernelCounters;
 use gateway::socket::{Ask, RawAnswer, RawRequest};
 use gateway::watch::Level;
 
@@ -299,6 +300,20 @@ impl Product for Observer {
         // It sends what control planes are asked.
         self.shell.call_control();
         Ok(n4.endpoint().sessions().store().len() as u64)
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        let counts = self.control().fast_path()?;
+        Some(KernelCounters {
+            up_packets: counts.up.0,
+            up_bytes: counts.up.1,
+            down_packets: counts.down.0,
+            down_bytes: counts.down.1,
+            dropped_packets: counts.drops().iter().map(|(_, packets)| packets).sum(),
+            left_packets: counts.other,
+            sampled_packets: counts.sampled.0,
+            sampled_ns: counts.sampled.1,
+        })
     }
 
     fn known(&self) -> Known {
