@@ -117,7 +117,7 @@ pub struct FastPath {
     /// Sessions there is room for in the kernel, 1 to 4,194,304; each takes 1.6 KB of memory. Others are the workers'.
     pub sessions: u32,
     /// How long the kernel goes on forwarding for known sessions when the gateway has ended, was killed or starts again;
-    /// 0 seconds: not at all. Needs [n4] ledger, by which the next start knows the sessions, and `bpf_folder`.
+    /// 0 seconds: not at all. Needs `n4.ledger`, by which the next start knows the sessions, and `bpf_folder`.
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
     pub keep_seconds: u32,
     /// The folder of a BPF file system (`mount -t bpf bpf /sys/fs/bpf`), in which what goes on has a name.
