@@ -194,14 +194,18 @@ impl Scene<'_> {
     fn datagram(&mut self, peer: usize, octets: Vec<u8>) {
         let before = self.kept();
         let from = self.peers[peer].at;
-        let own = self.association(from);
+        let own = self.associations(from);
         let sent = self.bench.datagram_from(from, &octets);
-        let mine = |kept: &&Kept| Some(kept.1) == own;
+        let mine = |kept: &&Kept| own.contains(&kept.1);
         let after = self.kept();
         for kept in before.iter().filter(|kept| !mine(kept)) {
             // Sessions of an association that is over end without anybody's message.
             let is_over = !self.bench.is_associated(kept.1);
-            assert!(is_over || after.contains(kept), "a message of {from} changed a session of another");
+            let now = after.iter().filter(|now| now.0 == kept.0).collect::<Vec<_>>();
+            assert!(
+                is_over || after.contains(kept),
+                "a message of {from} changed a session of another: {kept:x?}, now {now:x?}: {octets:02x?}"
+            );
         }
         for packet in sent {
             self.sent(packet);
@@ -209,8 +213,9 @@ impl Scene<'_> {
         self.hear();
     }
 
-    fn association(&self, at: SocketAddr) -> Option<u32> {
-        self.bench.associations().find(|(_, address)| address.ip() == at.ip()).map(|(id, _)| id)
+    /// Several, where a control plane has set up with several Node IDs.
+    fn associations(&self, at: SocketAddr) -> Vec<u32> {
+        self.bench.associations().filter(|(_, address)| address.ip() == at.ip()).map(|(id, _)| id).collect()
     }
 
     /// The sessions as control keeps them.

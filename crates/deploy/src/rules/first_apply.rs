@@ -153,7 +153,7 @@ fn virtual_functions(objects: &[&Node], found: &mut Vec<Finding>) {
     }
 }
 
-/// Files that a job's script reads were made by an earlier line: a shell ends where one can not be opened.
+/// Files that a job's script reads were made by an earlier line: a shell ends where one cannot be opened.
 fn job_script(job: &Node, found: &mut Vec<Finding>) {
     for container in job.at(&["spec", "template", "spec", "containers"]).map(Node::items).unwrap_or_default() {
         let Some(script) = container.at(&["command", "2"]).and_then(Node::text) else { continue };

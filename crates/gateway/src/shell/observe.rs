@@ -381,7 +381,7 @@ impl<P: Product> Answers for P {
 fn common(product: &impl Product, connection: u64, request: Request) -> Result<Reply, String> {
     let shell = product.shell();
     match request {
-        Request::Counters => Ok(Reply::Counters(shell.snapshot())),
+        Request::Counters => Ok(Reply::Counters(Monitored::snapshot(product))),
         Request::Ports => Ok(Reply::Ports(shell.ports())),
         Request::Trace { ue, packets } => {
             let view = shell.followed.start(connection, ue, packets)?;

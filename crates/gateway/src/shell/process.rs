@@ -17,6 +17,7 @@ use super::product::{Gateway, Loaded, Product};
 use super::rest::{ControlWaker, EndNotice, Other, Rest};
 use super::sections::Sections;
 use crate::load::LoadError;
+use crate::metrics::Monitored;
 use crate::snapshot::Snapshot;
 use crate::watch::Vitals;
 
@@ -292,7 +293,7 @@ impl<P: Product> Process<P> {
 
     fn ended(&self, crashed: usize) -> Ended {
         let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
-        Ended { last: self.shell().snapshot(), slots_missing, crashed }
+        Ended { last: Monitored::snapshot(&*self.observer), slots_missing, crashed }
     }
 
     /// Closed only when all stand still: until then they may hand packets to each other.
