@@ -10,7 +10,8 @@ usage: fast_path_dies.py WEIR_BINARY CONFINE [PACKETS_A_SECOND [KILLS [SUBSCRIBE
 """
 import glob, json, os, shutil, signal, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, wait_for, within
+from lab import (expect, gateway_runs, gateway_stops, inside, kernel_port, link, namespaces_with_lo, run, signed_load, start,
+                 wait_for, within)
 
 WEIR, CONFINE = sys.argv[1:3]
 PPS, KILLS, UES = (int(word) for word in (sys.argv[3:] + ["5000", "3", "100"][len(sys.argv) - 3:]))
@@ -30,20 +31,12 @@ def build():
     run("mount", "-t", "bpf", "bpf", f"{FOLDER}/bpf")
 
 def configs():
-    port = """
-[[port]]
-name = "{0}"
-uri = "xdp:{0}?copy=yes"
-role = "{1}"
-addresses = ["{2}"]
-fast_path = "only"
-"""
     with open(f"{FOLDER}/upf.toml", "w") as file:
         file.write(f"""
 gateway = "upf"
 control_socket = "{FOLDER}/weir.sock"
-{port.format("n3", "access", "10.0.3.1/24")}
-{port.format("n6", "core", "10.0.6.1/24")}
+{kernel_port("n3", "access", "10.0.3.1/24")}
+{kernel_port("n6", "core", "10.0.6.1/24")}
 [process]
 confine = {CONFINE}
 
@@ -83,30 +76,7 @@ qfi = 9
 [life]
 idle = 0
 """)
-    with open(f"{FOLDER}/gen.toml", "w") as file:
-        file.write(f"""
-n3 = "packet:gnb0?offloads=keep"
-n6 = "packet:dn0?offloads=keep"
-upf_n6 = "10.0.6.1"
-answer_n6 = ["10.0.6.254"]
-pps = {PPS}
-seconds = 300
-
-[profile]
-ues = {UES}
-ue_first = "10.60.0.1"
-uplink_teids = {{ first = 0x01000000 }}
-downlink_teids = {{ first = 0x02000000 }}
-gnbs = 4
-gnb_first = "10.0.3.100"
-upf_n3 = "10.0.3.1"
-servers = 16
-server_first = "198.18.0.1"
-qfis = [9]
-uplink_sizes = 128
-downlink_sizes = 128
-ratio = {{ up = 1, down = 1 }}
-""")
+    signed_load(f"{FOLDER}/gen.toml", PPS, UES, 300)
 
 def counted():
     shown = json.loads(run(WEIR, "show", "sessions", "--json", "--socket", f"{FOLDER}/weir.sock"))

@@ -10,7 +10,8 @@ usage: fast_path_moves.py WEIR_BINARY [PACKETS_A_SECOND [MOVES [SUBSCRIBERS]]]
 """
 import ctypes, json, os, socket, struct, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, wait_for, within
+from lab import (expect, gateway_runs, gateway_stops, inside, kernel_port, link, namespaces_with_lo, run, signed_load, start,
+                 wait_for, within)
 
 WEIR = sys.argv[1]
 PPS = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
@@ -27,20 +28,12 @@ def build():
         inside(LOAD, "ethtool", "-K", device, "tso", "off", "gso", "off", "tx", "off", "gro", "on")
 
 def configs(folder, seconds):
-    port = """
-[[port]]
-name = "{0}"
-uri = "xdp:{0}?copy=yes"
-role = "{1}"
-addresses = ["{2}"]
-fast_path = "only"
-"""
     with open(f"{folder}/upf.toml", "w") as file:
         file.write(f"""
 gateway = "upf"
 control_socket = "{folder}/weir.sock"
-{port.format("n3", "access", "10.0.3.1/24")}
-{port.format("n6", "core", "10.0.6.1/24")}
+{kernel_port("n3", "access", "10.0.3.1/24")}
+{kernel_port("n6", "core", "10.0.6.1/24")}
 [[route]]
 to = "0.0.0.0/0"
 next_hop = "10.0.6.254"
@@ -57,30 +50,7 @@ churn_per_second = 0
 [[simulate.bearer]]
 qfi = 9
 """)
-    with open(f"{folder}/gen.toml", "w") as file:
-        file.write(f"""
-n3 = "packet:gnb0?offloads=keep"
-n6 = "packet:dn0?offloads=keep"
-upf_n6 = "10.0.6.1"
-answer_n6 = ["10.0.6.254"]
-pps = {PPS}
-seconds = {seconds}
-
-[profile]
-ues = {UES}
-ue_first = "10.60.0.1"
-uplink_teids = {{ first = 0x01000000 }}
-downlink_teids = {{ first = 0x02000000 }}
-gnbs = 4
-gnb_first = "10.0.3.100"
-upf_n3 = "10.0.3.1"
-servers = 16
-server_first = "198.18.0.1"
-qfis = [9]
-uplink_sizes = 128
-downlink_sizes = 128
-ratio = {{ up = 1, down = 1 }}
-""")
+    signed_load(f"{folder}/gen.toml", PPS, UES, seconds)
 
 def checksum(data):
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))

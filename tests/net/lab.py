@@ -54,6 +54,44 @@ def gateway_stops(child):
     said = child.communicate(timeout=20)[0]
     expect("weir stops in good order", child.returncode == 0, said)
 
+def kernel_port(name, role, address):
+    """An AF_XDP port of a user plane whose known sessions are to be in the kernel."""
+    return f"""
+[[port]]
+name = "{name}"
+uri = "xdp:{name}?copy=yes"
+role = "{role}"
+addresses = ["{address}"]
+fast_path = "only"
+"""
+
+def signed_load(path, pps, ues, seconds):
+    """A configuration of `weir gen`: signed packets both ways, at gnb0 and dn0, behind four gNBs and the router 10.0.6.254."""
+    with open(path, "w") as file:
+        file.write(f"""
+n3 = "packet:gnb0?offloads=keep"
+n6 = "packet:dn0?offloads=keep"
+upf_n6 = "10.0.6.1"
+answer_n6 = ["10.0.6.254"]
+pps = {pps}
+seconds = {seconds}
+
+[profile]
+ues = {ues}
+ue_first = "10.60.0.1"
+uplink_teids = {{ first = 0x01000000 }}
+downlink_teids = {{ first = 0x02000000 }}
+gnbs = 4
+gnb_first = "10.0.3.100"
+upf_n3 = "10.0.3.1"
+servers = 16
+server_first = "198.18.0.1"
+qfis = [9]
+uplink_sizes = 128
+downlink_sizes = 128
+ratio = {{ up = 1, down = 1 }}
+""")
+
 def namespaces_with_lo(names):
     for namespace in names:
         run("ip", "netns", "add", namespace)

@@ -46,7 +46,7 @@ use crate::window::{How, Rig, in_turns};
 /// What `weir bench cmts-imix` is asked to do.
 #[derive(Clone, Debug)]
 pub struct CableOptions {
-    /// The workload.
+    /// Rates, modems and traffic of the cable workload.
     pub settings: CableSettings,
     /// Time measured, in all.
     pub seconds: f64,

@@ -73,7 +73,7 @@ pub trait Rig {
     /// Ends it, and says whether everything came back.
     ///
     /// # Errors
-    /// What broke.
+    /// A thread of it that ended early, with its reason.
     fn close(self: Box<Self>) -> Result<Closing, BenchError>;
 }
 

@@ -87,7 +87,7 @@ pub struct BenchArgs {
     /// With suite and real: a short run.
     #[arg(long)]
     pub quick: bool,
-    /// Searches.
+    /// Options of searches: `--search` and what goes with it.
     #[command(flatten)]
     pub search: search::SearchArgs,
     /// Options of real only.

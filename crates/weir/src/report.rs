@@ -23,7 +23,7 @@ use gateway::fail::Usage;
 
 use read::Results;
 
-/// `weir report`.
+/// Options of `weir report`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ pub struct ReportArgs {
     /// Files that weir bench --json wrote, or folders of them.
     #[arg(value_name = "RESULTS", required = true)]
     pub results: Vec<PathBuf>,
-    /// The page.
+    /// Write the page to this file
     #[arg(short, long, value_name = "FILE", required_unless_present = "csv")]
     pub output: Option<PathBuf>,
     /// A table of the same figures: a figure a line.

@@ -88,7 +88,7 @@ struct Search {
 /// How the last loads of a stage were chosen.
 #[derive(Default)]
 struct Steps {
-    /// Goal, stage.
+    /// Which goal a target is of, and which stage of its narrowing.
     of: (usize, usize),
     /// Loads in a row away from a bound, each twice as far as the one before.
     outward: u32,

@@ -110,8 +110,6 @@ pub fn slower(latencies: impl IntoIterator<Item = LatencySummary>) -> Option<Lat
 pub enum Disturbance {
     /// The hypervisor gave the processor to others.
     Steal,
-    /// The generator stood still.
-    GeneratorStall,
     /// Counters were read late, so the rate is not that of the trial.
     LateCounters,
 }

@@ -98,7 +98,7 @@ pub struct BackToBack {
     pub packets: f64,
     /// The shortest and the longest of the repetitions.
     pub packets_range: [u64; 2],
-    /// Repetitions.
+    /// How often the longest burst without loss was looked for.
     pub repetitions: u32,
     /// The longest burst that was tried went through: the device forwards this rate, and there is no limit to find.
     pub is_unlimited: bool,

@@ -57,7 +57,7 @@ pub struct Progress {
     pub phase: String,
     /// The load of the trial that comes next, in packets a second.
     pub load: f64,
-    /// Trials made.
+    /// How many trials have been made, repeated ones among them.
     pub trials: usize,
     /// Trials that this phase needs at least, as far as can be told.
     pub trials_left: usize,

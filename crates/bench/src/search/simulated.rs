@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Outcome, Trial};
 
-/// A device.
+/// A device whose true rate is known, for tests of searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Packets a second that it forwards without loss.

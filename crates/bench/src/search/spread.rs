@@ -11,11 +11,11 @@ use super::{Record, Runner, Trial};
 /// How a figure spreads over trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// The smallest.
+    /// The smallest value of all trials.
     pub min: f64,
-    /// The mean.
+    /// The arithmetic mean over all trials.
     pub mean: f64,
-    /// The largest.
+    /// The largest value of all trials.
     pub max: f64,
     /// The standard deviation.
     pub deviation: f64,
@@ -46,7 +46,7 @@ impl Spread {
 pub struct Equal {
     /// Packets a second intended, millions.
     pub offered_mpps: f64,
-    /// Trials.
+    /// How many equal trials were made.
     pub trials: usize,
     /// Seconds of each.
     pub trial_seconds: f64,

@@ -50,10 +50,10 @@ impl<'s> CableDevice<'s> {
         Ok(since)
     }
 
-    /// Ends it.
+    /// Stops gateway and far ends, and counts what is left of packets and slots.
     ///
     /// # Errors
-    /// What broke.
+    /// A thread of it that ended early, with its reason.
     pub fn close(self) -> Result<Closing, BenchError> {
         self.rig.close()
     }

@@ -114,10 +114,10 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
         }
     }
 
-    /// Ends it.
+    /// Stops gateway and generator, and counts what is left of packets and slots.
     ///
     /// # Errors
-    /// What broke.
+    /// A thread of it that ended early, with its reason.
     pub fn close(self) -> Result<Closing, BenchError> {
         match self.ports {
             Ports::Memory(rig) => rig.close(),

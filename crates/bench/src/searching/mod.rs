@@ -36,7 +36,7 @@ pub enum Kind {
     Latency,
     /// Loss by load.
     LossCurve,
-    /// Bursts.
+    /// The longest burst at line rate without loss (RFC 2544, 26.4).
     BackToBack,
     /// Equal trials, one after the other.
     Determinism,

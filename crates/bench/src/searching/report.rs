@@ -19,7 +19,7 @@ use crate::window::Closing;
 pub struct SearchReport {
     /// Version of these keys.
     pub schema: u32,
-    /// The workload.
+    /// The workload's name, as on the command line.
     pub profile: String,
     /// The gateway's kind.
     pub gateway: String,
@@ -46,7 +46,7 @@ pub struct SearchReport {
     /// Equal trials for long, at nine tenths of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub soak: Vec<At<Equal>>,
-    /// Every trial.
+    /// Every trial of all searches, in the order they were made.
     pub trials: Vec<At<Record>>,
     /// The whole report at the first rate that was found, with costs by stage.
     pub at_ndr: Option<Report>,
@@ -60,11 +60,11 @@ pub struct SearchReport {
     pub frames_lost: i64,
     /// Packets that went in and neither came out nor were named.
     pub packets_missing: i64,
-    /// The machine.
+    /// The machine it ran on, and how busy that was.
     pub host: Host,
-    /// When.
+    /// The day of the run, UTC: `2026-11-26`.
     pub date: String,
-    /// Of weir.
+    /// The version of weir that measured.
     pub version: String,
 }
 
@@ -72,7 +72,7 @@ pub struct SearchReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Searching {
-    /// The searches.
+    /// The searches that were asked for, by their words.
     pub kinds: Vec<String>,
     /// Goals of rates.
     pub goals: Vec<Goal>,
@@ -93,7 +93,7 @@ pub struct At<T> {
     /// Bytes of the frames with FCS; absent: the workload's own sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u16>,
-    /// What.
+    /// What was found for frames of that size.
     #[serde(flatten)]
     pub found: T,
 }
@@ -103,7 +103,7 @@ pub struct At<T> {
 pub struct Skipped {
     /// Bytes of the frames with FCS.
     pub frame_bytes: u16,
-    /// Why.
+    /// Why this size was not measured.
     pub why: String,
 }
 

@@ -10,7 +10,7 @@ use super::sys;
 
 /// Whether a folder is of a BPF file system.
 pub fn is_bpf_fs(folder: &Path) -> bool {
-    /// `BPF_FS_MAGIC`.
+    /// `BPF_FS_MAGIC`: what statfs(2) calls a BPF file system.
     const MAGIC: u64 = 0xcafe_4a11;
     let Ok(path) = c_path(folder) else { return false };
     // SAFETY: all zeroes are a value of it.

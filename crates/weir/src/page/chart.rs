@@ -17,7 +17,7 @@ pub struct Line {
     pub dots_only: bool,
     /// Without dots: a fitted line.
     pub line_only: bool,
-    /// Of [`CLASSES`].
+    /// Which of [`CLASSES`] colours it.
     pub class: usize,
 }
 
@@ -60,16 +60,7 @@ pub fn lines(all: &[Line], axes: &Axes) -> String {
     let y = |value: f64| TOP + (1.0 - scale(value)) * (HEIGHT - TOP - BOTTOM);
     let mut out = open(HEIGHT);
     for step in &steps {
-        let at = y(*step);
-        let _ = write!(
-            out,
-            "<line x1='{LEFT}' x2='{:.1}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
-             <text x='{:.1}' y='{:.1}' text-anchor='end' class='tick'>{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
-            at + 4.0,
-            number(*step),
-        );
+        out += &super::svg::grid_line((LEFT, WIDTH - RIGHT), y(*step), &number(*step));
     }
     let ticks: Vec<(f64, String)> = match axes.places.is_empty() {
         true => {
@@ -141,7 +132,7 @@ fn vertical(values: impl Iterator<Item = f64>, is_log: bool) -> (Vec<f64>, Box<d
 pub struct Part {
     /// What it is.
     pub name: String,
-    /// How much.
+    /// Its length, in the unit of the axis.
     pub value: f64,
 }
 

@@ -100,6 +100,15 @@ const RIGHT: f64 = 236.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 
+/// A line across a plot from `left` to `right` at a height, with what it stands for at its left end.
+pub fn grid_line((left, right): (f64, f64), at: f64, label: &str) -> String {
+    let (beside, below) = (left - 8.0, at + 4.0);
+    format!(
+        "<line x1='{left}' x2='{right:.1}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
+         <text x='{beside:.1}' y='{below:.1}' text-anchor='end' class='tick'>{label}</text>"
+    )
+}
+
 /// Series over one pair of axes, from nothing upwards.
 pub fn plot(series: &[Series], across: &str, up: &str) -> String {
     let all = || series.iter().flat_map(|series| &series.points);
@@ -111,16 +120,7 @@ pub fn plot(series: &[Series], across: &str, up: &str) -> String {
     let y = |value: f64| TOP + (1.0 - value / top) * (PLOT - TOP - BOTTOM);
     let mut out = open(PLOT);
     for step in &steps {
-        let at = y(*step);
-        let _ = write!(
-            out,
-            "<line x1='{LEFT}' x2='{:.1}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
-             <text x='{:.1}' y='{:.1}' text-anchor='end' class='tick'>{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
-            at + 4.0,
-            capacity::quantity::digits(*step),
-        );
+        out += &grid_line((LEFT, WIDTH - RIGHT), y(*step), &capacity::quantity::digits(*step));
     }
     let every = ((x_most - x_least) / 12.0).ceil().max(1.0);
     let mut tick = x_least.ceil();

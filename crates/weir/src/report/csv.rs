@@ -5,7 +5,7 @@ use ::bench::searching::{At, SearchReport};
 
 use super::read::Results;
 
-/// Columns.
+/// Names of the columns, which stay as they are: others read them.
 const HEAD: &str = "profile,gateway,port,workers,instances,frame_bytes,what,of,value,unit,date\n";
 
 /// The text of the file.

@@ -2,9 +2,9 @@
 
 /// A published figure.
 pub struct Figure {
-    /// As printed.
+    /// The figure as the publication prints it.
     pub value: String,
-    /// Its unit.
+    /// The unit that stands beside it.
     pub unit: String,
     /// What it is of.
     pub quantity: String,

@@ -8,11 +8,11 @@ use serde_json::Value;
 /// All results of some documents.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Trials.
+    /// Results of `weir bench PROFILE`.
     pub reports: Vec<Report>,
-    /// Searches.
+    /// Results of `weir bench PROFILE --search`.
     pub searches: Vec<SearchReport>,
-    /// Scale-outs.
+    /// Results of `weir bench --workers` and `--instances`.
     pub scales: Vec<Scale>,
     /// Documents of which nothing is shown, by file and kind.
     pub unread: Vec<String>,
