@@ -19,7 +19,7 @@
 //! | `packets.rs`, `spread.rs`, `sample.rs` | packet rates nobody measured, ranges, the answer at many points |
 //! | `machine.rs`, `catalogue.rs`, `onprem.rs` | machines |
 //! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
-//! | `question.rs`, `check.rs`, `fit.rs`, `plan.rs` | the question, one machine, all of them |
+//! | `question.rs`, `check.rs`, `knobs.rs`, `fit.rs`, `plan.rs` | the question, what is turned of it, one machine, all of them |
 //! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
 //! | `reproduce.rs` | published figures, calculated again |
 
@@ -39,6 +39,7 @@ pub mod fit;
 pub mod frames;
 pub mod headline;
 pub mod ideal;
+pub mod knobs;
 pub mod known;
 pub mod limits;
 pub mod machine;

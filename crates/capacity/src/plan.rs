@@ -10,6 +10,7 @@ use crate::headline::{Headline, pareto};
 use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
 use crate::machine::{Machine, Place};
+use crate::onprem::Server;
 use crate::placement::{host_of, instances_per_host, sharing, with_spares};
 use crate::price::{self, Traffic};
 use crate::quantity::{BitRate, Hourly, Power, Ratio};
@@ -29,6 +30,21 @@ pub struct World {
     pub machines: Vec<Machine>,
     /// Kinds of sites.
     pub sites: Vec<Site>,
+}
+
+impl World {
+    /// What there is for a plan: the catalogue, servers of which later ones replace earlier ones of their name, the plan's
+    /// own last, and sites.
+    pub fn of(question: &Question, servers: Vec<Server>, sites: Vec<Site>) -> Self {
+        let mut all: Vec<Server> = Vec::new();
+        for server in servers.into_iter().chain(question.server.iter().cloned()) {
+            all.retain(|other| other.name != server.name);
+            all.push(server);
+        }
+        let energy = question.price.energy.as_ref();
+        let own = all.iter().map(|server| server.machine(energy));
+        Self { machines: crate::catalogue::catalogue().into_iter().chain(own).collect(), sites }
+    }
 }
 
 /// A question, checked, with all it takes to answer it.

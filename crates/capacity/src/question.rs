@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::Mix;
+use crate::knobs::scale_all;
 use crate::known::{Known, Provenance};
 use crate::onprem::Server;
 use crate::quantity::{
@@ -136,6 +137,14 @@ pub struct DemandInput {
     pub blocking: Option<f64>,
     /// The load of each hour of the day as a share of the peak.
     pub day: Option<Vec<f64>>,
+}
+
+impl DemandInput {
+    /// Scales what each subscriber, device or group sends and receives.
+    pub fn scale(&mut self, by: f64) {
+        scale_all(self.each.iter_mut().chain(self.rate.iter_mut()), by);
+        scale_all(self.packets.iter_mut().chain(self.market.iter_mut().map(|market| &mut market.packets)), by);
+    }
 }
 
 /// What a rate counts.

@@ -4,10 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::demand::Demand;
-use crate::known::Known;
+use crate::knobs::scale_all;
 use crate::machine::Machine;
 use crate::plan::{Candidate, Planner};
-use crate::quantity::Quantity;
 use crate::question::{Question, UnitInput};
 
 /// What changing one input does.
@@ -32,28 +31,11 @@ struct Turn {
     demand: bool,
 }
 
-fn scale<T: Quantity>(known: &mut Known<T>, by: f64) {
-    *known = known.map(|value| T::new(value.get() * by));
-}
-
-fn scale_all<'k, T: Quantity + 'k>(all: impl Iterator<Item = &'k mut Known<T>>, by: f64) {
-    all.for_each(|known| scale(known, by));
-}
-
 const TENTH: [(&str, f64); 2] = [("−10 %", 0.9), ("+10 %", 1.1)];
 const ONE: [(&str, f64); 2] = [("−1", -1.0), ("+1", 1.0)];
 
 const TURNS: &[Turn] = &[
-    Turn {
-        input: "demand",
-        change: TENTH,
-        demand: true,
-        turn: |question, _, by| {
-            let demand = &mut question.demand;
-            scale_all(demand.each.iter_mut().chain(demand.rate.iter_mut()), by);
-            scale_all(demand.packets.iter_mut().chain(demand.market.iter_mut().map(|market| &mut market.packets)), by);
-        },
-    },
+    Turn { input: "demand", change: TENTH, demand: true, turn: |question, _, by| question.demand.scale(by) },
     Turn {
         input: "throughput of a unit",
         change: TENTH,

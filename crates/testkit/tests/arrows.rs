@@ -35,6 +35,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cpsim", &["dataplane", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
     ("traffic", &["crypto", "engine", "frame", "port", "quantity", "table", "wire"]),
     ("capacity", &["quantity"]),
+    ("html", &["capacity", "quantity"]),
+    ("planner-wasm", &["capacity", "html"]),
     ("deploy", &[]),
     (
         "bench",
@@ -71,6 +73,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "engine",
             "frame",
             "gateway",
+            "html",
             "ledger",
             "pages",
             "pfcp",

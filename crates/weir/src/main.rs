@@ -37,7 +37,6 @@ mod load_tests;
 #[cfg(test)]
 mod monitoring_tests;
 mod outputs;
-mod page;
 mod plan;
 #[cfg(test)]
 mod reload_keys;

@@ -6,26 +6,25 @@
 //! | `read.rs` | a plan and what it names, or an error that points at the key |
 //! | `calibrate.rs` | points from what `weir bench` measured |
 //! | `tables.rs` | the answer as people read it |
-//! | `html.rs` | the answer as a page with plots, complete in one file |
 //! | `reproduce.rs` | the publications' figures |
-//! | `rows.rs` | rows of tables, for text and page alike |
 //! | `verify.rs` | the model against a load it has not seen |
 
 mod calibrate;
-mod html;
 mod read;
 mod reproduce;
-mod rows;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use capacity::knobs::Knobs;
 use capacity::plan::{Answer, Planner};
 use clap::{Args, Subcommand};
+
+use html::plan::live::Live;
 
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
@@ -49,6 +48,7 @@ Examples:
   sudo weir bench upf-128 --port xdp --json x.json    measure here, then
   weir plan --from x.json                             convert it to points of a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
+  weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much more of each subscriber, 30 % growth a year
   weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
   weir plan reproduce --set V23=25.2                  the effect of another value
@@ -72,6 +72,9 @@ pub struct PlanArgs {
     /// Write a page with plots, complete in one file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Turn the plan: factors for demand and price, values for sharing and growth.
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1.., requires = "plan")]
+    pub set: Vec<String>,
     /// Show every machine, also those that cannot carry it, with the reason.
     #[arg(long)]
     pub all: bool,
@@ -108,12 +111,14 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         }
         return args.json.print_pretty(&measured, || calibrate::text(&measured, Style::of_stdout()));
     };
-    let plan = read::Plan::read(path)?;
+    let mut plan = read::Plan::read(path)?;
+    plan.turn(&knobs(&args.set)?)?;
     let start = std::time::Instant::now();
     let answer = plan.answer(&measured)?;
     let took = start.elapsed();
-    if let Some(path) = &args.html {
-        std::fs::write(path, html::page(&answer)).with_context(|| format!("writing {}", path.display()))?;
+    if let Some(to) = &args.html {
+        std::fs::write(to, page(&plan, path, &measured, &answer)?)
+            .with_context(|| format!("writing {}", to.display()))?;
     }
     args.json.print_pretty(&answer, || {
         let machines = answer.candidates.len() + answer.refused.len();
@@ -122,7 +127,50 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     })
 }
 
+/// The planner for browsers, built by `scripts/planner-wasm`.
+const PLANNER: &[u8] = include_bytes!("plan/planner.wasm.gz");
+
+/// The answer as a page with the planner in it.
+fn page(plan: &Plan, path: &Path, measured: &[Measured], answer: &Answer) -> anyhow::Result<String> {
+    let mut asked = plan.asked.clone();
+    if let Some(plan) = asked["plan"].as_object_mut() {
+        let points = plan.entry("point").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        for one in measured.iter().filter(|one| !one.crowded) {
+            let point: serde_json::Value = toml::from_str(&calibrate::toml(one))?;
+            points
+                .as_array_mut()
+                .into_iter()
+                .for_each(|points| points.extend(point["point"].as_array().cloned().unwrap_or_default()));
+        }
+    }
+    let live = Live {
+        module: PLANNER,
+        asked: &asked.to_string(),
+        file: &path.display().to_string(),
+        begin: Knobs::standing(&plan.question),
+    };
+    Ok(html::plan::page(answer, Some(&live)))
+}
+
+/// `NAME=VALUE`, each.
+fn knobs(all: &[String]) -> anyhow::Result<Knobs> {
+    let mut knobs = Knobs::default();
+    for one in all {
+        let wrong = |why: String| Usage(format!("--set {one}: {why}"));
+        let parts = one.split_once('=').and_then(|(name, value)| Some((name, value.parse::<f64>().ok()?)));
+        let (name, value) = parts.ok_or_else(|| wrong("write NAME=NUMBER, such as demand=1.5".to_owned()))?;
+        knobs.set(name, value).map_err(wrong)?;
+    }
+    Ok(knobs)
+}
+
 impl read::Plan {
+    /// Turns what `--set` names.
+    fn turn(&mut self, knobs: &Knobs) -> anyhow::Result<()> {
+        let turned = knobs.turn(&mut self.question, &mut self.world);
+        Ok(turned.map_err(|wrong| self.text.at(&wrong.path, wrong.what, wrong.help))?)
+    }
+
     /// The answer, with points that were measured beside the plan's own.
     pub fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
         let mut question = self.question.clone();

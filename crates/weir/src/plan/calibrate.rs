@@ -272,7 +272,8 @@ fn laws(measured: &[Measured]) -> Vec<String> {
     laws
 }
 
-fn toml(one: &Measured) -> String {
+/// As a section of a plan.
+pub fn toml(one: &Measured) -> String {
     let Measured { machine, units, each, frame_bytes, subscribers, clock, arch, source, .. } = one;
     let mpps = |rate: PacketRate| format!("{:.4}", rate.mpps());
     let range = if each.low < each.high {

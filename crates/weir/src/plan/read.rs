@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use capacity::catalogue::catalogue;
-use capacity::onprem::{SERVERS, Server, Servers};
+use capacity::onprem::{SERVERS, Servers};
 use capacity::plan::World;
 use capacity::question::Question;
 use capacity::site::{SITES, Sites};
@@ -18,6 +17,8 @@ pub struct Plan {
     pub text: Text,
     /// Instance types, servers, sites.
     pub world: World,
+    /// The same for the planner in a browser: `planner_wasm::Asked` as JSON.
+    pub asked: serde_json::Value,
 }
 
 impl Plan {
@@ -28,32 +29,46 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Self, LoadError> {
         let text = Text::read(path)?;
         let question: Question = text.parse()?;
-        let mut servers = comes_with_weir::<Servers>("servers.toml", SERVERS)?.server;
+        let mut texts = vec![comes_with_weir("servers.toml", SERVERS)];
         if let Some(file) = &question.servers {
             let file = path.parent().unwrap_or(Path::new(".")).join(file);
             if !file.exists() {
                 let what = format!("{} is not there", file.display());
                 return Err(text.at(&["servers".to_owned()], what, "a file of [[server]] sections, beside the plan"));
             }
-            extend(&mut servers, Text::read(&file)?.parse::<Servers>()?.server);
+            texts.push(Text::read(&file)?);
         }
-        extend(&mut servers, question.server.clone());
-        let mut machines = catalogue();
-        let energy = question.price.energy.as_ref();
-        machines.extend(servers.iter().map(|server| server.machine(energy)));
-        let sites = comes_with_weir::<Sites>("sites.toml", SITES)?.site;
-        Ok(Self { question, text, world: World { machines, sites } })
+        let mut servers = Vec::new();
+        for text in &texts {
+            servers.extend(text.parse::<Servers>()?.server);
+        }
+        let sites = comes_with_weir("sites.toml", SITES);
+        let world = World::of(&question, servers, sites.parse::<Sites>()?.site);
+        let asked = asked(&text, &texts, &sites)?;
+        Ok(Self { question, text, world, asked })
     }
 }
 
-/// A later server of the same name replaces an earlier one.
-fn extend(servers: &mut Vec<Server>, more: Vec<Server>) {
-    servers.retain(|server| more.iter().all(|other| other.name != server.name));
-    servers.extend(more);
+/// The plan and what it names as the planner in a browser takes them.
+fn asked(plan: &Text, servers: &[Text], sites: &Text) -> Result<serde_json::Value, LoadError> {
+    let list = |text: &Text, key: &str| -> Result<Vec<serde_json::Value>, LoadError> {
+        let mut value: serde_json::Value = text.parse()?;
+        Ok(value.get_mut(key).and_then(|list| list.as_array_mut().map(std::mem::take)).unwrap_or_default())
+    };
+    let mut all = Vec::new();
+    for text in servers {
+        all.extend(list(text, "server")?);
+    }
+    let mut plan: serde_json::Value = plan.parse()?;
+    if let Some(plan) = plan.as_object_mut() {
+        // What a deployment reads.
+        plan.remove("deploy");
+    }
+    Ok(serde_json::json!({ "plan": plan, "servers": all, "sites": list(sites, "site")? }))
 }
 
-fn comes_with_weir<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, LoadError> {
-    Text { name: name.to_owned(), text: text.to_owned() }.parse()
+fn comes_with_weir(name: &str, text: &str) -> Text {
+    Text { name: name.to_owned(), text: text.to_owned() }
 }
 
 /// Whether an example is valid.

@@ -8,7 +8,7 @@ use capacity::sensitivity::Lever;
 
 use gateway::tables::{Style, Table, bar, count, item};
 
-use super::rows::{self, FEW, lost, maybe, percent, usd};
+use html::plan::rows::{self, FEW, lost, maybe, percent, usd};
 
 /// Inputs shown in the order of what they move.
 const LEVERS: usize = 8;

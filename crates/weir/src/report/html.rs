@@ -7,9 +7,9 @@ use capacity::scaling::Usl;
 
 use super::read::{Results, name};
 use super::{caveats, published};
-use crate::page::chart::{Axes, Line, Part, lines, number, stacked};
-use crate::page::svg::{Bar, bars, escape};
-use crate::page::{begin, figure, list, section, table};
+use html::chart::{Axes, Line, Part, lines, number, stacked};
+use html::svg::{Bar, bars, escape};
+use html::{begin, figure, list, section, table};
 
 /// Lines of a chart, at most: more cannot be told apart.
 const MOST_LINES: usize = 8;

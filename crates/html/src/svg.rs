@@ -14,12 +14,16 @@ pub struct Bar {
     pub says: String,
     /// One of the page's colours.
     pub class: &'static str,
+    /// What is added to it, in a colour of its own.
+    pub more: Option<(f64, &'static str)>,
+    /// The least and the most its end may be.
+    pub range: Option<(f64, f64)>,
 }
 
 impl Bar {
     /// From nothing to a value.
     pub fn new(name: impl Into<String>, value: f64, says: impl Into<String>, class: &'static str) -> Self {
-        Self { name: name.into(), value, from: 0.0, says: says.into(), class }
+        Self { name: name.into(), value, from: 0.0, says: says.into(), class, more: None, range: None }
     }
 }
 
@@ -36,7 +40,11 @@ fn room<'t>(texts: impl Iterator<Item = &'t String>, least: f64, most: f64) -> f
 
 /// Horizontal bars under each other.
 pub fn bars(bars: &[Bar]) -> String {
-    let edges = || bars.iter().flat_map(|bar| [bar.value, bar.from]).filter(|value| value.is_finite());
+    let end = |bar: &Bar| bar.value + bar.more.map_or(0.0, |(more, _)| more);
+    let of = |bar: &Bar| {
+        [end(bar), bar.from, bar.range.map_or(0.0, |(least, _)| least), bar.range.map_or(0.0, |(_, most)| most)]
+    };
+    let edges = || bars.iter().flat_map(of).filter(|value| value.is_finite());
     let (least, most) = (edges().fold(0.0, f64::min), edges().fold(0.0, f64::max));
     let name = room(bars.iter().map(|bar| &bar.name), 100.0, 260.0);
     let says = room(bars.iter().map(|bar| &bar.says), 100.0, 380.0);
@@ -60,10 +68,24 @@ pub fn bars(bars: &[Bar]) -> String {
             (right - left).max(1.5),
             ROW - 8.0,
             bar.class,
-            right + 8.0,
+            x(end(bar).max(bar.range.map_or(f64::MIN, |(_, most)| most)).max(bar.from)) + 8.0,
             middle + 4.0,
             escape(&bar.says),
         );
+        if let Some((more, class)) = bar.more {
+            let (top, width, tall) = (y + 4.0, x(bar.value + more) - right, ROW - 8.0);
+            let _ = write!(
+                out,
+                "<rect x='{right:.1}' y='{top:.1}' width='{width:.1}' height='{tall:.1}' class='{class}'/>"
+            );
+        }
+        if let Some((least, most)) = bar.range {
+            let (from, to, up, down) = (x(least), x(most), middle - 5.0, middle + 5.0);
+            let _ = write!(
+                out,
+                "<path class='whisker' d='M{from:.1} {up:.1}V{down:.1}M{from:.1} {middle:.1}H{to:.1}M{to:.1} {up:.1}V{down:.1}'/>"
+            );
+        }
     }
     if least < 0.0 {
         let _ = write!(out, "<line x1='{0:.1}' x2='{0:.1}' y1='0' y2='{height:.1}' class='axis'/>", x(0.0));

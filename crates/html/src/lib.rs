@@ -4,8 +4,12 @@
 //! |---|---|
 //! | `svg` | bars, lines, steps |
 //! | `chart` | lines over categories and logarithms, stacked bars |
+//! | `plan` | the planner's answer |
+
+#![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod plan;
 pub mod svg;
 
 use std::fmt::Write as _;
@@ -42,8 +46,12 @@ svg .tick,svg .label{fill:var(--soft);font-size:12px}
 svg .grid,svg .axis{stroke:var(--rule);stroke-width:1}
 svg .axis{stroke:var(--soft)}
 .a{fill:var(--a)}.b{fill:var(--b)}.c{fill:var(--c)}.good{fill:var(--good)}.bad{fill:var(--bad)}
+path.whisker{fill:none;stroke:var(--ink);stroke-width:1.5}
 path.line{fill:none;stroke-width:2.5;stroke-linejoin:round}
 path.a{stroke:var(--a)}path.b{stroke:var(--b)}path.c{stroke:var(--c)}path.good{stroke:var(--good)}path.bad{stroke:var(--bad)}
+#knobs{display:grid;grid-template-columns:max-content minmax(120px,1fr) 4.5em;gap:6px 14px;align-items:center;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px;margin:0 0 20px}
+#knobs p{grid-column:1/-1;margin:6px 0 0;color:var(--soft);font-size:13px}#knobs output{text-align:right;font-variant-numeric:tabular-nums}#knobs input{accent-color:var(--a);width:100%}
+#knobs code{overflow-wrap:anywhere;color:var(--ink)}
 ul{margin:8px 0;padding-left:20px}li{margin:3px 0}
 .passed{color:var(--good)}.failed{color:var(--bad)}.unknown{color:var(--soft)}
 footer{color:var(--soft);font-size:13px;margin-top:48px}

@@ -8,7 +8,7 @@ use capacity::ideal::Size;
 use capacity::limits::Bound;
 use capacity::plan::{Answer, Candidate, Lost};
 use capacity::quantity::digits;
-use gateway::tables::count;
+use quantity::grouped;
 
 /// Candidates shown unless all are asked for.
 pub const FEW: usize = 12;
@@ -114,10 +114,12 @@ pub fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A value as `show` has it; `–` where it is not known.
 pub fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), show)
 }
 
+/// A share in whole percent.
 pub fn percent_whole(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
@@ -147,11 +149,12 @@ pub fn at_p90(one: &Candidate) -> String {
     }
 }
 
+/// Who is lost with one machine: subscribers, share, and the share in one zone.
 pub fn lost(lost: &Lost) -> String {
     let zone =
         if lost.share_with_zone < 1.0 { format!("; zone {}", percent(lost.share_with_zone)) } else { String::new() };
     match lost.subscribers {
-        Some(subscribers) => format!("{} ({}){zone}", count(subscribers.round() as u64), percent(lost.share)),
+        Some(subscribers) => format!("{} ({}){zone}", grouped(subscribers.round() as u64), percent(lost.share)),
         None => format!("{}{zone}", percent(lost.share)),
     }
 }
@@ -167,12 +170,14 @@ fn bound(bound: &Bound) -> String {
     format!("{} {}: {}", bound.limit, digits((units * 100.0).round() / 100.0), bound.why)
 }
 
+/// The limit that binds, what it allows, and those that allow no more.
 pub fn binding(one: &Candidate) -> String {
     let also: Vec<String> = one.also_binding.iter().map(|bound| bound.limit.to_string()).collect();
     let also = if also.is_empty() { String::new() } else { format!("; also {}", also.join(", ")) };
     format!("{}{also}", bound(&one.binding))
 }
 
+/// The limit that would bind next, and how far it is.
 pub fn next(one: &Candidate) -> String {
     one.next.as_ref().map_or_else(
         || "none known".to_owned(),

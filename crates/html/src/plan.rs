@@ -1,5 +1,8 @@
 //! The answer as a page: complete in one file, light and dark, with plots.
 
+pub mod live;
+pub mod rows;
+
 use std::fmt::Write as _;
 
 use capacity::headline::Pareto;
@@ -7,16 +10,30 @@ use capacity::limits::Allows;
 use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
-use super::rows::{self, FEW, lost, machines, maybe, percent, percent_whole, usd};
-use crate::page::svg::{Bar, Drawn, Series, bars, escape, plot};
-use crate::page::{begin, figure, list, section, table};
+use crate::svg::{Bar, Drawn, Series, bars, escape, plot};
+use crate::{begin, figure, list, section, table};
+use live::Live;
+use rows::{FEW, lost, machines, maybe, percent, percent_whole, usd};
 
-/// The whole page.
-pub fn page(answer: &Answer) -> String {
+/// The whole page. With a [`live::Live`] planner its first part has sliders, which calculate the rest again.
+pub fn page(answer: &Answer, live: Option<&Live<'_>>) -> String {
+    let mut out = begin(&answer.name);
+    if let Some(live) = live {
+        out += &live::controls(live);
+    }
+    let _ = write!(out, "<div id='answer'>{}</div>", body(answer));
+    if let Some(live) = live {
+        out += &live::script(live);
+    }
+    out + "<footer>Calculated by weir plan. Measured, published and assumed values are marked as such; what is not known \
+           is shown as unknown and never taken for unlimited.</footer></main></body></html>\n"
+}
+
+/// What an answer says, between the page's head and its foot.
+pub fn body(answer: &Answer) -> String {
     // What is not recommended has no tiles.
     let best = answer.candidates.first().filter(|_| answer.headline.machine.is_some());
-    let mut out = begin(&answer.name);
-    out += &lead(answer);
+    let mut out = lead(answer);
     if let Some(best) = best {
         out += &tiles(best);
     }
@@ -39,8 +56,7 @@ pub fn page(answer: &Answer) -> String {
     if !answer.notes.is_empty() {
         out += &section("To know", &list(answer.notes.iter()));
     }
-    out + "<footer>Calculated by weir plan. Measured, published and assumed values are marked as such; what is not known \
-           is shown as unknown and never taken for unlimited.</footer></main></body></html>\n"
+    out
 }
 
 fn lead(answer: &Answer) -> String {
@@ -77,7 +93,7 @@ fn tiles(best: &Candidate) -> String {
 
 /// Who is lost with a machine, in words.
 fn all_lost(best: &Candidate) -> String {
-    let subscribers = best.lost_with_one.subscribers.map(|n| gateway::tables::count(n.round() as u64));
+    let subscribers = best.lost_with_one.subscribers.map(|n| quantity::grouped(n.round() as u64));
     subscribers.map_or_else(|| "of all".to_owned(), |n| format!("{n} subscribers"))
 }
 
@@ -100,22 +116,34 @@ fn pareto(answer: &Answer) -> String {
 }
 
 fn prices(answer: &Answer) -> String {
-    let priced = answer.candidates.iter().filter_map(|one| Some((one, one.usd_per_hour.as_ref()?))).take(FEW);
-    let bar = |(one, price): (&Candidate, &capacity::known::Known<capacity::quantity::Hourly>)| {
+    let priced = answer.candidates.iter().filter_map(|one| Some((one, one.usd_per_hour.as_ref()?.value.0))).take(FEW);
+    let bar = |(one, machines_usd): (&Candidate, f64)| {
         let class = match one.place {
             capacity::machine::Place::Cloud => "a",
             capacity::machine::Place::OnPremise => "b",
         };
-        Bar::new(&one.machine, price.value.0, format!("{} $/h, {} machines", usd(price.value.0), machines(one)), class)
+        let total = one.total_usd_per_hour.map_or(machines_usd, |total| total.0);
+        let range = one.total_usd_per_hour_range;
+        let range = range.p10.zip(range.p90);
+        let between = range.map_or_else(String::new, |(least, most)| format!(" ({} … {})", usd(least), usd(most)));
+        let says = format!("{}{between} $/h, {} machines", usd(total), machines(one));
+        let more = (total > machines_usd).then_some((total - machines_usd, "c"));
+        Bar { more, range, ..Bar::new(&one.machine, machines_usd, says, class) }
     };
     let priced: Vec<Bar> = priced.map(bar).collect();
     if priced.is_empty() {
         return String::new();
     }
     let key = |class: &str, what: &str| format!("<i class='key {class}'></i> {what} ");
-    let both = ["a", "b"].iter().all(|class| priced.iter().any(|bar| bar.class == *class));
-    let key = if both { format!("<p>{}{}</p>", key("a", "cloud"), key("b", "on premise")) } else { String::new() };
-    section("What the machines cost", &(figure(&bars(&priced)) + &key))
+    let keys = [("a", "cloud"), ("b", "on premise")]
+        .into_iter()
+        .filter(|(class, _)| priced.iter().any(|bar| bar.class == *class));
+    let mut keys: String = keys.map(|(class, what)| key(class, what)).collect();
+    if priced.iter().any(|bar| bar.more.is_some()) {
+        keys += &key("c", "traffic");
+    }
+    let keys = format!("<p>{keys}— the line spans P10 to P90 of the whole</p>");
+    section("What it costs an hour: machines, traffic, and the range of both", &(figure(&bars(&priced)) + &keys))
 }
 
 fn candidates(answer: &Answer) -> String {
