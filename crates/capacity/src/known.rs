@@ -152,6 +152,9 @@ impl<'de, T: Quantity> Deserialize<'de> for Known<T> {
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Known<T>, E> {
                 Known::parse(&number.to_string()).map_err(E::custom)
             }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Known<T>, E> {
+                Known::parse(&number.to_string()).map_err(E::custom)
+            }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Known<T>, A::Error> {
                 #[derive(Deserialize)]
                 #[serde(deny_unknown_fields)]

@@ -114,7 +114,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A value as `show` has it; `–` where it is not known.
+/// A value as `show` has it; `unknown` where there is none.
 pub fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), show)
 }
