@@ -2,7 +2,8 @@
 
 mod answer;
 
-use crate::bounds::{site_for, within};
+use crate::bounds::{settle, site_for, within};
+use crate::catalogue::Catalogue;
 use crate::choice::choices;
 use crate::demand::Demand;
 use crate::fit::{Fit, Refusal};
@@ -10,7 +11,8 @@ use crate::headline::{Headline, pareto};
 use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
 use crate::machine::{Machine, Place};
-use crate::placement::{host_of, instances_per_host, sharing, with_spares};
+use crate::onprem::Server;
+use crate::placement::{dedicated_host, sharing, with_spares};
 use crate::price::{self, Traffic};
 use crate::quantity::{BitRate, Hourly, Power, Ratio};
 use crate::question::{Host, Question};
@@ -29,6 +31,17 @@ pub struct World {
     pub machines: Vec<Machine>,
     /// Kinds of sites.
     pub sites: Vec<Site>,
+}
+
+impl World {
+    /// A catalogue's machines at the prices of the plan's regions, servers that are equipped with their cards, and sites.
+    pub fn new(catalogue: &Catalogue, servers: &[Server], sites: Vec<Site>, question: &Question) -> Self {
+        let mut machines = catalogue.machines(&question.region);
+        let energy = question.price.energy.as_ref();
+        machines.extend(servers.iter().map(|server| server.machine(energy)));
+        catalogue.measured(&mut machines);
+        Self { machines, sites }
+    }
 }
 
 /// A question, checked, with all it takes to answer it.
@@ -83,6 +96,9 @@ impl Planner {
     pub fn new(question: Question, mut world: World) -> Result<Self, Wrong> {
         crate::check::check(&question, &world)?;
         crate::packets::complete(&mut world.machines);
+        if let Some(bounds) = &question.site {
+            settle(&mut world.machines, &site::judge(bounds, &world.sites));
+        }
         let demand = Demand::of(&question.demand)?;
         Self::with_demand(question, world, demand)
     }
@@ -148,7 +164,7 @@ impl Planner {
         let judge = |machine: &&Machine| -> Result<(Candidate, Sampled), Refused> {
             let judged = self.fit(machine, 1.0).and_then(|fit| {
                 let mut candidate = self.judged(machine, &fit)?;
-                candidate.site = site_for(machine.place, sites).map_err(|why| (Refusal::Site, why))?;
+                candidate.site = site_for(machine, sites).map_err(|why| (Refusal::Site, why))?;
                 let sampled = self.sampled(machine, &fit, &common);
                 candidate.machines_range = sampled.machines();
                 candidate.total_usd_per_hour_range = sampled.usd();
@@ -302,15 +318,9 @@ impl Planner {
         if !dedicated {
             return (None, each(machine).map(|price| price.map(|price| price * f64::from(machines))));
         }
-        let Some(host) = host_of(machine, &self.world.machines) else { return (None, None) };
-        let on_one = host.vcpus.zip(machine.vcpus).map(|(host, one)| instances_per_host(host, 2, one).max(1));
-        let hosts = on_one.map(|on_one| machines.div_ceil(on_one));
-        let premium = input.dedicated_premium.as_ref();
-        let price = hosts.zip(each(host)).zip(premium).map(|((hosts, price), premium)| Known {
-            from: price.from.max(premium.from),
-            ..price.map(|price| price * f64::from(hosts) * (1.0 + premium.value.0))
-        });
-        (hosts, price)
+        let Some((fee, on_one)) = dedicated_host(machine, &self.world.machines, input) else { return (None, None) };
+        let hosts = machines.div_ceil(on_one);
+        (Some(hosts), Some(fee.map(|fee| fee * f64::from(hosts))))
     }
 
     fn rests_on(&self, fit: &Fit, shared: &Known<Ratio>, price: Option<&Known<Hourly>>) -> Vec<(Provenance, String)> {
@@ -405,6 +415,16 @@ impl Planner {
         }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());
+        }
+        for (provider, region) in &self.question.region {
+            let there = format!(", {region}, ");
+            let mut of = self.world.machines.iter().filter(|machine| machine.provider == *provider);
+            if !of.any(|machine| machine.price.as_ref().is_some_and(|price| price.source.contains(&there))) {
+                notes.push(format!(
+                    "no price of {provider} in {region} is known: its prices are assumed from another region's; add rows \
+                     to prices.tsv of a --catalogue"
+                ));
+            }
         }
         notes
     }
