@@ -4,6 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `read.rs` | a plan and what it names, or an error that points at the key |
+//! | `catalogue.rs` | tables of machines, prices, measurements and sources; `weir plan catalogue` |
 //! | `calibrate.rs` | points from what `weir bench` measured |
 //! | `tables.rs` | the answer as people read it |
 //! | `html.rs` | the answer as a page with plots, complete in one file |
@@ -12,6 +13,7 @@
 //! | `verify.rs` | the model against a load it has not seen |
 
 mod calibrate;
+mod catalogue;
 mod html;
 mod read;
 mod reproduce;
@@ -32,6 +34,7 @@ use gateway::json::JsonOutput;
 use gateway::tables::Style;
 
 pub use calibrate::Measured;
+pub use catalogue::Everything;
 pub use read::Plan;
 #[cfg(test)]
 pub use read::check_file;
@@ -49,6 +52,9 @@ Examples:
   sudo weir bench upf-128 --port xdp --json x.json    measure here, then
   weir plan --from x.json                             convert it to points of a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
+  weir plan --from x.json --append-to my-catalogue    or keep it as rows of a catalogue
+  weir plan PLAN.toml --catalogue my-catalogue        plan with tables of one's own
+  weir plan catalogue                                 what the planner knows
   weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
   weir plan reproduce --set V23=25.2                  the effect of another value
@@ -63,6 +69,12 @@ pub struct PlanArgs {
     /// Results of weir bench to calibrate with; without a plan: print their costs.
     #[arg(long, value_name = "RESULT.json", num_args = 1..)]
     pub from: Vec<PathBuf>,
+    /// Append the results to this folder's measurements.tsv, as points of plans for gateways of their kind.
+    #[arg(long, value_name = "DIR", requires = "from", conflicts_with = "plan")]
+    pub append_to: Option<PathBuf>,
+    /// A folder of tables over those that come with weir: see weir plan catalogue.
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub catalogue: Option<PathBuf>,
     /// The instance type or server the results were measured on, instead of the processor's name.
     #[arg(long, value_name = "MACHINE", requires = "from")]
     pub measured_on: Option<String>,
@@ -83,6 +95,8 @@ pub struct PlanArgs {
 /// What there is beside a plan.
 #[derive(Debug, Subcommand)]
 pub enum Other {
+    /// What the planner knows of machines, prices, measurements, servers, cards and sites; write it to a folder.
+    Catalogue(catalogue::CatalogueArgs),
     /// Every published figure beside the one calculated again, with a verdict.
     Reproduce(reproduce::ReproduceArgs),
     /// Predict a load from others, measure it, and print the difference.
@@ -95,6 +109,7 @@ pub enum Other {
 /// A plan that asks for nothing, too much or two things at once, pointing at the key.
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     match &args.other {
+        Some(Other::Catalogue(args)) => return catalogue::run(args),
         Some(Other::Reproduce(args)) => return reproduce::run(args),
         Some(Other::Verify(args)) => return verify::run(args),
         None => {}
@@ -106,9 +121,15 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
                 Usage("a plan, results to calibrate from, or reproduce: see weir plan --help".to_owned()).into()
             );
         }
+        if let Some(folder) = &args.append_to {
+            let rows = measured.iter().map(calibrate::Measured::row).collect::<anyhow::Result<Vec<_>>>()?;
+            let (count, path) = (rows.len(), catalogue::append(rows, calibrate::source(), folder)?);
+            println!("{count} rows in {}", path.display());
+            return Ok(());
+        }
         return args.json.print_pretty(&measured, || calibrate::text(&measured, Style::of_stdout()));
     };
-    let plan = read::Plan::read(path)?;
+    let plan = read::Plan::read_with(path, args.catalogue.as_deref())?;
     let start = std::time::Instant::now();
     let answer = plan.answer(&measured)?;
     let took = start.elapsed();

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use capacity::catalogue::catalogue;
-use capacity::onprem::{SERVERS, Server, Servers};
+use capacity::card::equip;
+use capacity::onprem::{Server, Servers};
 use capacity::plan::World;
 use capacity::question::Question;
-use capacity::site::{SITES, Sites};
 
 use gateway::load::{LoadError, Text};
+
+use super::catalogue::{Shelf, over};
 
 /// A plan, its text, and the world it is answered in.
 pub struct Plan {
@@ -21,39 +22,53 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads a plan and the servers it names; a path in it starts where the plan is.
+    /// Reads a plan and what it names; a path in it starts where the plan is.
     ///
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let text = Text::read(path)?;
-        let question: Question = text.parse()?;
-        let mut servers = comes_with_weir::<Servers>("servers.toml", SERVERS)?.server;
-        if let Some(file) = &question.servers {
-            let file = path.parent().unwrap_or(Path::new(".")).join(file);
-            if !file.exists() {
-                let what = format!("{} is not there", file.display());
-                return Err(text.at(&["servers".to_owned()], what, "a file of [[server]] sections, beside the plan"));
-            }
-            extend(&mut servers, Text::read(&file)?.parse::<Servers>()?.server);
-        }
-        extend(&mut servers, question.server.clone());
-        let mut machines = catalogue();
-        let energy = question.price.energy.as_ref();
-        machines.extend(servers.iter().map(|server| server.machine(energy)));
-        let sites = comes_with_weir::<Sites>("sites.toml", SITES)?.site;
-        Ok(Self { question, text, world: World { machines, sites } })
+        Self::read_with(path, None)
     }
-}
 
-/// A later server of the same name replaces an earlier one.
-fn extend(servers: &mut Vec<Server>, more: Vec<Server>) {
-    servers.retain(|server| more.iter().all(|other| other.name != server.name));
-    servers.extend(more);
-}
-
-fn comes_with_weir<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, LoadError> {
-    Text { name: name.to_owned(), text: text.to_owned() }.parse()
+    /// The same with a folder of tables instead of the one the plan names.
+    ///
+    /// # Errors
+    /// [`LoadError`], pointing at the key, or at the cell of a table.
+    pub fn read_with(path: &Path, catalogue: Option<&Path>) -> Result<Self, LoadError> {
+        let text = Text::read(path)?;
+        let mut question: Question = text.parse()?;
+        let beside = |key: &str, name: &Option<String>, help: &str| {
+            let Some(file) = name.as_ref().map(|name| path.parent().unwrap_or(Path::new(".")).join(name)) else {
+                return Ok(None);
+            };
+            if file.exists() {
+                return Ok(Some(file));
+            }
+            Err(text.at(&[key.to_owned()], format!("{} is not there", file.display()), help))
+        };
+        let named = match catalogue {
+            Some(folder) => Some(folder.to_owned()),
+            None => beside("catalogue", &question.catalogue, "a folder of tables: weir plan catalogue --to DIR")?,
+        };
+        let mut shelf = Shelf::read(named.as_deref())?;
+        over(&mut shelf.cards, question.card.clone(), |card| &card.name);
+        let equipped = |mut servers: Vec<Server>, text: &Text| {
+            equip(&mut servers, &shelf.cards).map_err(|wrong| text.at(&wrong.path, wrong.what, wrong.help))?;
+            Ok::<_, LoadError>(servers)
+        };
+        let mut servers = Vec::new();
+        if let Some(file) = beside("servers", &question.servers, "a file of [[server]] sections, beside the plan")? {
+            let text = Text::read(&file)?;
+            servers = equipped(text.parse::<Servers>()?.server, &text)?;
+        }
+        over(&mut servers, equipped(question.server.clone(), &text)?, |server| &server.name);
+        over(&mut shelf.servers, servers, |server| &server.name);
+        shelf.finish()?;
+        question.point.extend(shelf.catalogue.points(question.gateway));
+        let Shelf { catalogue, servers, sites, .. } = shelf;
+        let world = World::new(&catalogue, &servers, sites, &question);
+        Ok(Self { question, text, world })
+    }
 }
 
 /// Whether an example is valid.
