@@ -10,7 +10,7 @@ use crate::fit::Refusal;
 use crate::known::Known;
 use crate::machine::{Machine, Place};
 use crate::plan::Candidate;
-use crate::quantity::{Hourly, Power};
+use crate::quantity::{Hourly, Power, Ratio};
 use crate::question::Question;
 use crate::site::{Judged, Outcome};
 
@@ -35,15 +35,36 @@ pub struct Whereto {
     pub outcome: Outcome,
     /// Checks that nobody can say the outcome of.
     pub open: Vec<String>,
+    /// What an hour of a machine costs there, by its price in the region; the candidate's price is with it.
+    pub price: Option<Known<Ratio>>,
+    /// What traffic leaves it through.
+    pub gateway: Option<crate::site::Outlet>,
 }
 
-/// The best site for machines of a kind of place; none where nothing was asked of sites.
+/// The best site that has a machine, of several as good the cheapest; none where nothing was asked of sites.
 ///
 /// # Errors
-/// No site of that kind is as the plan wants it: each with what failed.
-pub(crate) fn site_for(place: Place, sites: &[Judged]) -> Result<Option<Whereto>, String> {
-    let of_place: Vec<&Judged> = sites.iter().filter(|site| site.place == place).collect();
-    let Some(best) = of_place.iter().min_by_key(|site| site.outcome) else { return Ok(None) };
+/// No site that has it is as the plan wants it: each with what failed.
+pub(crate) fn site_for(machine: &Machine, sites: &[Judged]) -> Result<Option<Whereto>, String> {
+    if sites.is_empty() {
+        return Ok(None);
+    }
+    let of_place: Vec<&Judged> = sites.iter().filter(|site| site.of.has(machine)).collect();
+    let dear = |site: &Judged| site.price.as_ref().map_or(1.0, |price| price.value.0);
+    let best = of_place.iter().min_by(|a, b| a.outcome.cmp(&b.outcome).then(dear(a).total_cmp(&dear(b))));
+    let Some(best) = best else {
+        let others = sites.iter().filter(|site| site.place == machine.place);
+        let told: Vec<String> = others
+            .map(|site| {
+                format!(
+                    "{}: not there{}",
+                    site.site,
+                    site.has.as_ref().map_or_else(String::new, |has| format!(" ({has})"))
+                )
+            })
+            .collect();
+        return Err(if told.is_empty() { "no site has such machines".to_owned() } else { told.join("; ") });
+    };
     let told = |site: &Judged, outcome: Outcome| -> Vec<String> {
         let checks = site.checks.iter().filter(|check| check.outcome == outcome);
         checks.map(|check| format!("{}: {}: {}", site.site, check.what, check.reason)).collect()
@@ -52,7 +73,50 @@ pub(crate) fn site_for(place: Place, sites: &[Judged]) -> Result<Option<Whereto>
         let all: Vec<String> = of_place.iter().flat_map(|site| told(site, Outcome::Failed)).collect();
         return Err(all.join("; "));
     }
-    Ok(Some(Whereto { site: best.site.clone(), outcome: best.outcome, open: told(best, Outcome::Unknown) }))
+    Ok(Some(Whereto {
+        site: best.site.clone(),
+        outcome: best.outcome,
+        open: told(best, Outcome::Unknown),
+        price: best.price.clone(),
+        gateway: best.gateway,
+    }))
+}
+
+/// Moves machines to their sites: their prices become those there, and their traffic leaves through what there is.
+pub(crate) fn settle(machines: &mut [Machine], sites: &[Judged]) {
+    for machine in machines.iter_mut().filter(|machine| machine.place == Place::Cloud) {
+        let Ok(Some(site)) = site_for(machine, sites) else { continue };
+        machine.through_gateway = site.gateway == Some(crate::site::Outlet::Local);
+        let Some(by) = &site.price else { continue };
+        for price in [&mut machine.price, &mut machine.host_price].into_iter().flatten() {
+            *price = Known {
+                low: price.low * by.low.0,
+                value: price.value * by.value.0,
+                high: price.high * by.high.0,
+                from: price.from.max(by.from),
+                source: format!("{}; {}: times {by}", price.source, site.site),
+            };
+        }
+    }
+}
+
+/// Dedicated hosts that an account has in a region unless more are granted (vcmts-cloud-2021).
+const HOSTS: u32 = 2;
+
+/// Whether so many dedicated hosts can be had; `hosts` at P90.
+fn hosts(question: &Question, machine: &Machine, hosts: u32) -> Result<(), (Refusal, String)> {
+    let of_cloud = (machine.provider == "aws").then_some(HOSTS);
+    match question.placement.hosts.or(of_cloud) {
+        Some(most) if hosts > most => {
+            let why = if question.placement.hosts.is_some() {
+                format!("placement.hosts is {most}")
+            } else {
+                format!("an account has {most} in a region unless more are granted: placement.hosts")
+            };
+            Err((Refusal::OutOfBounds, format!("{hosts} dedicated hosts at P90, {why}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a candidate, with its quantiles, is within the plan's bounds.
@@ -70,6 +134,11 @@ pub(crate) fn within(question: &Question, machine: &Machine, one: &Candidate) ->
             Some(machines) => return out(format!("{machines} machines at P90, {key} is {most}")),
             None => return out(format!("no number of machines at P90, {key} is {most}")),
         }
+    }
+    if let Some(at_most_likely) = one.hosts {
+        // As many machines on a host as at the most likely demand.
+        let more = f64::from(machines.unwrap_or(one.machines)) / f64::from(one.machines);
+        hosts(question, machine, (f64::from(at_most_likely) * more).ceil() as u32)?;
     }
     if let Some(most) = &bounds.budget {
         match one.total_usd_per_hour_range.p90 {

@@ -1,198 +1,265 @@
-//! The catalogue of instance types. Blank is unknown.
+//! What the planner knows of machines: four tables, `machines`, `prices`, `measurements` and `sources`. Those that come with
+//! weir and those of an operator are read by the same code; an operator's rows replace those of the same key.
 //!
-//! Packets per second are nowhere promised by a cloud; what was observed stands in a table of its own, because
-//! observers count differently (received, sent, both, forwarded) and of different things (instance, interface). Here
-//! all are brought to one: packets *forwarded* a second, each counted once.
+//! Packets per second are nowhere promised by a cloud; what was observed stands in `measurements`, because observers count
+//! differently (received, sent, both, forwarded) and of different things (instance, interface, queue). Here all are brought
+//! to one: packets *forwarded* a second, each counted once.
 
-use std::collections::BTreeMap;
+mod measured;
+mod rows;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::known::{Known, Provenance};
 use crate::machine::{Machine, Place};
-use crate::quantity::{BitRate, Clock, Hourly, Memory, PacketRate, Quantity};
+use crate::quantity::{BitRate, Clock, Hourly, Memory};
+use crate::tables::{self, Entry, Row, TableError};
 
-/// The instance types that come with weir.
-pub const INSTANCES: &str = include_str!("../data/instances.tsv");
+pub use rows::{Counting, Date, MachineRow, MeasurementRow, PriceKind, PriceRow, Role, Scope, SourceRow};
+
+/// The machine types that come with weir.
+pub const MACHINES: &str = include_str!("../data/machines.tsv");
+/// Their prices.
+pub const PRICES: &str = include_str!("../data/prices.tsv");
 /// The packet rates observed on them.
-pub const PACKET_LIMITS: &str = include_str!("../data/packet_limits.tsv");
+pub const MEASUREMENTS: &str = include_str!("../data/measurements.tsv");
+/// Where the other tables' rows are from.
+pub const SOURCES: &str = include_str!("../data/sources.tsv");
 
-/// A table of tab-separated values: rows by column name.
-pub(crate) fn rows(table: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
-    let mut lines = table.lines();
-    let heads: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
-    lines.filter(|line| !line.is_empty()).map(move |line| {
-        let cells = line.split('\t').map(str::trim);
-        heads.iter().copied().zip(cells.chain(std::iter::repeat(""))).collect()
-    })
+/// The four tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalogue {
+    pub machines: Vec<Entry<MachineRow>>,
+    pub prices: Vec<Entry<PriceRow>>,
+    pub measurements: Vec<Entry<MeasurementRow>>,
+    pub sources: Vec<Entry<SourceRow>>,
 }
 
-/// The whole catalogue.
+/// The rows of the four tables.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Rows<'a> {
+    pub machines: Vec<&'a MachineRow>,
+    pub prices: Vec<&'a PriceRow>,
+    pub measurements: Vec<&'a MeasurementRow>,
+    pub sources: Vec<&'a SourceRow>,
+}
+
+/// The region whose prices count, by provider.
+pub type Regions = BTreeMap<String, String>;
+
+/// The region whose price stands for a provider where the plan names none: where the lists begin.
+const BASE: [(&str, &str); 3] = [("aws", "us-east-1"), ("azure", "eastus"), ("gcp", "us-central1")];
+
+/// A price elsewhere by that of the base region: P10, P50 and P90 of 2,263 prices in the lists of Azure (2026-06-18) and GCP
+/// (2026-08-03), of one type in two regions each.
+const ELSEWHERE: [f64; 3] = [1.0, 1.2, 1.5];
+
+static BUILT_IN: LazyLock<Result<Catalogue, TableError>> = LazyLock::new(|| {
+    Catalogue::read(&|file| {
+        let text = match file {
+            MachineRow::FILE => MACHINES,
+            PriceRow::FILE => PRICES,
+            MeasurementRow::FILE => MEASUREMENTS,
+            _ => SOURCES,
+        };
+        Ok(Some((file.to_owned(), text.to_owned())))
+    })
+});
+
+/// The machines that come with weir, at the prices of their providers' base regions.
 pub fn catalogue() -> Vec<Machine> {
-    let limits = packet_limits(PACKET_LIMITS);
-    let mut machines: Vec<Machine> = rows(INSTANCES).map(|row| machine(&row, &limits)).collect();
-    let mut largest: BTreeMap<String, u32> = BTreeMap::new();
-    for machine in &machines {
-        let most = largest.entry(machine.family.clone()).or_default();
-        *most = machine.vcpus.unwrap_or(0).max(*most);
-    }
-    for machine in &mut machines {
-        // The largest of a family takes all of its host: 72 of 72 vCPUs for c5n.18xlarge and c5n.metal.
-        machine.whole_host |= machine.vcpus.is_some() && machine.vcpus == largest.get(&machine.family).copied();
-    }
+    let built_in = Catalogue::built_in();
+    let mut machines = built_in.machines(&Regions::new());
+    built_in.measured(&mut machines);
     machines
 }
 
-fn machine(row: &BTreeMap<&str, &str>, limits: &BTreeMap<(String, Scope), Known<PacketRate>>) -> Machine {
-    let text = |column: &str| row.get(column).copied().unwrap_or_default();
-    let number = |column: &str| text(column).parse::<f64>().ok();
-    let whole = |column: &str| text(column).parse::<u32>().ok();
-    let gbps = |column: &str| number(column).map(|gbps| BitRate(gbps * 1e9));
-    let name = text("instance").to_owned();
-    let limit = |scope: Scope| limits.get(&(name.clone(), scope)).cloned();
-    let price = number("price_usd_per_hour").map(|price| {
-        let source = format!("on demand, {}, {}", text("price_region"), text("price_date"));
-        Known::exactly(Hourly(price), Provenance::Published, source)
-    });
-    Machine {
-        place: Place::Cloud,
-        provider: text("provider").to_owned(),
-        family: format!("{}/{}", text("provider"), text("family")),
-        arch: (!text("arch").is_empty()).then(|| text("arch").to_owned()),
-        vcpus: whole("vcpu"),
-        numa_nodes: 1,
-        clock: number("clock_ghz").map(|ghz| Clock(ghz * 1e9)),
-        memory: number("memory_gib").map(|gib| Memory(gib * 1024.0_f64.powi(3))),
-        l3: None,
-        interfaces: whole("max_enis"),
-        queues: whole("queues_effective_per_eni"),
-        baseline: gbps("net_baseline_gbps"),
-        burst: gbps("net_burst_gbps"),
-        single_flow: gbps("single_flow_gbps"),
-        single_flow_cluster: gbps("single_flow_cpg_gbps"),
-        packets: limit(Scope::Instance),
-        packets_per_interface: limit(Scope::Interface),
-        whole_host: text("bare_metal") == "true",
-        price,
-        rack_units: None,
-        power: None,
-        notes: text("notes").to_owned(),
-        name,
-    }
-}
-
-/// What an observed packet rate is the rate of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Scope {
-    Instance,
-    Interface,
-}
-
-/// What was counted, and what that says about packets forwarded: `(at least, at most, is it about forwarding)` as
-/// shares. Clouds give one budget to both ways, so a rate received alone may be twice what can be forwarded.
-fn as_forwarded(counting: &str, scope: Scope) -> (f64, f64, bool) {
-    match (counting, scope) {
-        // Of a unit's two interfaces each sees every packet once, in or out.
-        ("bidirectional", Scope::Interface) => (1.0, 1.0, true),
-        ("forwarded", _) => (1.0, 1.0, true),
-        ("bidirectional", Scope::Instance) => (0.5, 0.5, true),
-        // Received only, sent only, or not said.
-        _ => (0.5, 1.0, false),
-    }
-}
-
-/// A packet rate forwarded, and whether forwarding is what was observed.
-type Seen = (Known<PacketRate>, bool);
-
-/// Several observations of a machine become one range; its value is the most cautious of those that forwarded, and
-/// where none did, the most cautious reading of all.
-fn packet_limits(table: &str) -> BTreeMap<(String, Scope), Known<PacketRate>> {
-    let mut all: BTreeMap<(String, Scope), Vec<Seen>> = BTreeMap::new();
-    for row in rows(table) {
-        let scope = if row["scope"] == "interface" { Scope::Interface } else { Scope::Instance };
-        let mpps = |column: &str| row[column].parse::<f64>().unwrap_or(f64::NAN) * 1e6;
-        let (least, most, forwards) = as_forwarded(row["counting"], scope);
-        let seen = Known {
-            low: PacketRate(mpps("low_mpps") * least),
-            value: PacketRate(mpps("mpps") * least),
-            high: PacketRate(mpps("high_mpps") * most),
-            from: Provenance::Published,
-            source: row["source"].to_owned(),
-        };
-        all.entry((row["instance"].to_owned(), scope)).or_default().push((seen, forwards));
-    }
-    let together = |seen: Vec<Seen>| {
-        let extreme = |of: &dyn Fn(&Known<PacketRate>) -> f64, pick: fn(f64, f64) -> f64, only: bool| {
-            seen.iter().filter(|(_, forwards)| !only || *forwards).map(|(known, _)| of(known)).reduce(pick)
-        };
-        let value = extreme(&|k| k.value.get(), f64::min, true).or(extreme(&|k| k.value.get(), f64::min, false));
-        let sources: Vec<&str> = seen.iter().map(|(known, _)| known.source.as_str()).collect();
-        Known {
-            low: PacketRate(extreme(&|k| k.low.get(), f64::min, false).unwrap_or(f64::NAN)),
-            value: PacketRate(value.unwrap_or(f64::NAN)),
-            high: PacketRate(extreme(&|k| k.high.get(), f64::max, false).unwrap_or(f64::NAN)),
-            from: Provenance::Published,
-            source: sources.join("; "),
+impl Catalogue {
+    /// The tables that come with weir.
+    ///
+    /// # Panics
+    /// Never: a test reads them.
+    pub fn built_in() -> &'static Self {
+        match &*BUILT_IN {
+            Ok(catalogue) => catalogue,
+            Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Reads tables: `text` gives a table's name for errors and its text, or none where there is no such table.
+    ///
+    /// # Errors
+    /// What `text` says, or [`TableError`].
+    pub fn read<E: From<TableError>>(text: &dyn Fn(&str) -> Result<Option<(String, String)>, E>) -> Result<Self, E> {
+        fn table<R: Row, E: From<TableError>>(
+            text: &dyn Fn(&str) -> Result<Option<(String, String)>, E>,
+        ) -> Result<Vec<Entry<R>>, E> {
+            match text(R::FILE)? {
+                Some((name, text)) => Ok(tables::read(&name, &text)?),
+                None => Ok(Vec::new()),
+            }
+        }
+        Ok(Self { machines: table(text)?, prices: table(text)?, measurements: table(text)?, sources: table(text)? })
+    }
+
+    /// Puts other tables over these.
+    pub fn merge(&mut self, over: Self) {
+        tables::merge(&mut self.machines, over.machines);
+        tables::merge(&mut self.prices, over.prices);
+        tables::merge(&mut self.measurements, over.measurements);
+        tables::merge(&mut self.sources, over.sources);
+    }
+
+    /// Whether rows name what there is. `servers`: names of machines that are in no table.
+    ///
+    /// # Errors
+    /// A row that names a machine or a source that is not there, or says too little.
+    pub fn check<'n>(&'n self, servers: impl Iterator<Item = &'n str>) -> Result<(), TableError> {
+        let sources: HashSet<&str> = self.sources.iter().map(|entry| entry.row.source.as_str()).collect();
+        let mut machines: HashSet<&str> = self.machines.iter().map(|entry| entry.row.machine.as_str()).collect();
+        let families: HashSet<String> = self.machines.iter().map(|entry| entry.row.family_of_provider()).collect();
+        let family = |name: &str| families.contains(name);
+        for entry in &self.machines {
+            known(entry, "source", &entry.row.source, &sources)?;
+        }
+        for entry in &self.prices {
+            known(entry, "source", &entry.row.source, &sources)?;
+            match entry.row.kind {
+                PriceKind::Instance => known(entry, "machine", &entry.row.machine, &machines)?,
+                PriceKind::Host if family(&entry.row.machine) => {}
+                PriceKind::Host => {
+                    let what = format!("there is no family \"{}\" in machines.tsv", entry.row.machine);
+                    return Err(entry.wrong("machine", what, "provider and family, such as azure/Dsv6"));
+                }
+            }
+        }
+        machines.extend(servers);
+        for entry in &self.measurements {
+            known(entry, "source", &entry.row.source, &sources)?;
+            if entry.row.clock_ghz.is_none() || entry.row.role != Role::Point {
+                known(entry, "machine", &entry.row.machine, &machines)?;
+            }
+            entry.row.check().map_err(|(column, what, help)| entry.wrong(column, what, help))?;
+        }
+        Ok(())
+    }
+
+    pub fn rows(&self) -> Rows<'_> {
+        Rows {
+            machines: self.machines.iter().map(|entry| &entry.row).collect(),
+            prices: self.prices.iter().map(|entry| &entry.row).collect(),
+            measurements: self.measurements.iter().map(|entry| &entry.row).collect(),
+            sources: self.sources.iter().map(|entry| &entry.row).collect(),
+        }
+    }
+
+    /// The tables as files: name and text.
+    pub fn files(&self) -> [(&'static str, String); 4] {
+        [
+            (MachineRow::FILE, tables::write(&self.machines)),
+            (PriceRow::FILE, tables::write(&self.prices)),
+            (MeasurementRow::FILE, tables::write(&self.measurements)),
+            (SourceRow::FILE, tables::write(&self.sources)),
+        ]
+    }
+
+    /// Regions in which a provider's types have prices.
+    pub fn regions(&self, provider: &str) -> Vec<&str> {
+        let of: HashSet<&str> =
+            self.machines.iter().filter(|m| m.row.provider == provider).map(|m| m.row.machine.as_str()).collect();
+        let priced = self.prices.iter().filter(|entry| of.contains(entry.row.machine.as_str()));
+        let regions: std::collections::BTreeSet<&str> = priced.map(|entry| entry.row.region.as_str()).collect();
+        regions.into_iter().collect()
+    }
+
+    /// All types as machines, without packet rates.
+    pub fn machines(&self, regions: &Regions) -> Vec<Machine> {
+        let mut prices: HashMap<(&str, PriceKind), Vec<&PriceRow>> = HashMap::new();
+        for entry in &self.prices {
+            prices.entry((&entry.row.machine, entry.row.kind)).or_default().push(&entry.row);
+        }
+        let all = self.machines.iter().map(|entry| {
+            let mut machine = entry.row.machine();
+            let wanted = regions.get(&machine.provider).map(String::as_str);
+            let price =
+                |name: &str, kind: PriceKind| in_region(prices.get(&(name, kind))?, &entry.row.provider, wanted);
+            machine.price = price(&machine.name, PriceKind::Instance);
+            machine.host_price = price(&machine.family, PriceKind::Host);
+            machine
+        });
+        all.collect()
+    }
+}
+
+fn known<R: Row>(entry: &Entry<R>, column: &str, name: &str, all: &HashSet<&str>) -> Result<(), TableError> {
+    if all.contains(name) {
+        return Ok(());
+    }
+    let table = if column == "source" { "sources.tsv" } else { "machines.tsv" };
+    let help = crate::check::near(name, all.iter().copied());
+    Err(entry.wrong(column, format!("\"{name}\" is not in {table}"), help))
+}
+
+/// The price of a region, or what another region's says of it.
+fn in_region(prices: &[&PriceRow], provider: &str, wanted: Option<&str>) -> Option<Known<Hourly>> {
+    let newest = |region: &str| prices.iter().filter(|row| row.region == region).max_by(|a, b| a.date.cmp(&b.date));
+    let told = |row: &PriceRow| format!("on demand, {}, {}", row.region, row.date);
+    let base = BASE.iter().find(|(name, _)| *name == provider).and_then(|(_, region)| newest(region));
+    if let Some(row) = wanted.map_or(base, newest) {
+        return Some(Known::exactly(Hourly(row.usd_per_hour), Provenance::Published, told(row)));
+    }
+    let cheapest = || prices.iter().min_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour));
+    let row = base.or_else(cheapest)?;
+    let Some(wanted) = wanted else {
+        // Only there, and the plan asks for no other.
+        return Some(Known::exactly(Hourly(row.usd_per_hour), Provenance::Published, told(row)));
     };
-    all.into_iter().map(|(key, seen)| (key, together(seen))).collect()
+    let [low, value, high] = ELSEWHERE.map(|by| Hourly(row.usd_per_hour * by));
+    let source = format!("{}, times 1 to 1.5: no price of {wanted} is known", told(row));
+    Some(Known { low, value, high, from: Provenance::Assumed, source })
+}
+
+impl MachineRow {
+    /// `aws/c5n`.
+    fn family_of_provider(&self) -> String {
+        format!("{}/{}", self.provider, self.family)
+    }
+
+    fn machine(&self) -> Machine {
+        let gbps = |gbps: Option<f64>| gbps.map(|gbps| BitRate(gbps * 1e9));
+        Machine {
+            name: self.machine.clone(),
+            place: Place::Cloud,
+            provider: self.provider.clone(),
+            family: self.family_of_provider(),
+            arch: self.arch.clone(),
+            vcpus: self.vcpus,
+            numa_nodes: 1,
+            clock: self.clock_ghz.map(|ghz| Clock(ghz * 1e9)),
+            memory: self.memory_gib.map(|gib| Memory(gib * 1024.0_f64.powi(3))),
+            l3: None,
+            interfaces: self.interfaces,
+            queues: self.queues,
+            baseline: gbps(self.baseline_gbps),
+            burst: gbps(self.burst_gbps),
+            single_flow: gbps(self.single_flow_gbps),
+            single_flow_cluster: gbps(self.single_flow_cluster_gbps),
+            packets: None,
+            packets_per_interface: None,
+            whole_host: self.bare_metal == Some(true) || self.whole_host == Some(true),
+            through_gateway: false,
+            price: None,
+            host_price: None,
+            rack_units: None,
+            power: None,
+            notes: self.notes.clone().unwrap_or_default(),
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn named(name: &str) -> Machine {
-        catalogue().into_iter().find(|machine| machine.name == name).expect("in the catalogue")
-    }
-
-    #[test]
-    fn all_of_it_is_there() {
-        let all = catalogue();
-        let of = |provider: &str| all.iter().filter(|machine| machine.provider == provider).count();
-        assert_eq!((all.len(), of("aws"), of("azure"), of("gcp")), (297, 254, 33, 10));
-    }
-
-    #[test]
-    fn a_type_as_the_table_has_it() {
-        let it = named("c5n.4xlarge");
-        assert_eq!((it.vcpus, it.interfaces, it.queues, it.whole_host), (Some(16), Some(8), Some(16), false));
-        assert_eq!((it.baseline, it.burst), (Some(BitRate(15e9)), Some(BitRate(25e9))));
-        let price = it.price.unwrap();
-        assert_eq!((price.value, price.from), (Hourly(0.864), Provenance::Published));
-        assert!(price.source.contains("2026-07-20"));
-        assert!(named("c5n.18xlarge").whole_host && named("c5n.metal").whole_host);
-    }
-
-    #[test]
-    fn blank_is_unknown() {
-        let azure = named("Standard_D8_v5");
-        assert_eq!((azure.price, azure.packets, azure.queues, azure.baseline), (None, None, None, None));
-        assert_eq!(named("c3-standard-8").interfaces, None);
-        assert_eq!(named("c5n.2xlarge").packets, None);
-    }
-
-    #[test]
-    fn observers_who_count_differently_make_a_range() {
-        let packets = named("c5n.4xlarge").packets.unwrap();
-        // 2.5 Mpps of unstated counting may be 1.25 forwarded; somebody forwarded 3.
-        assert_eq!((packets.low, packets.value, packets.high), (PacketRate(1.25e6), PacketRate(3e6), PacketRate(3e6)));
-        assert_eq!(named("m5.metal").packets.unwrap().value, PacketRate(1.1e6));
-        assert_eq!(named("c7gn.xlarge").packets.unwrap().value, PacketRate(2.5e6), "received only: cautious");
-        assert_eq!(named("c5n.4xlarge").packets_per_interface.unwrap().value, PacketRate(4e6));
-    }
-
-    #[test]
-    fn every_observation_stands_in_the_catalogue_too() {
-        let cells: BTreeMap<&str, String> = rows(INSTANCES)
-            .map(|row| (row["instance"], format!("{} {}", row["pps_limit_measured_mpps"], row["pps_conditions"])))
-            .collect();
-        for row in rows(PACKET_LIMITS) {
-            let cell = &cells[row["instance"]];
-            assert!(
-                cell.contains(row["mpps"].trim_end_matches(".0")),
-                "{}: {} not in {cell}",
-                row["instance"],
-                row["mpps"]
-            );
-        }
-    }
-}
+mod tests;

@@ -16,6 +16,16 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
     for (n, factor) in question.placement.sharing.iter().enumerate() {
         share(&format!("placement.sharing.{n}"), factor, "what is left beside others: above 0, at most 1")?;
     }
+    for (provider, _) in &question.region {
+        let there = world.machines.iter().map(|machine| machine.provider.as_str());
+        if !there.clone().any(|one| one == provider) {
+            let what = format!("\"{provider}\" is not in the catalogue");
+            return Err(Wrong::at(&format!("region.{provider}"), what, near(provider, there)));
+        }
+    }
+    if question.placement.hosts == Some(0) {
+        return Err(Wrong::at("placement.hosts", "no host carries nothing", "at least 1"));
+    }
     let failure = &question.failure;
     if failure.zones == 0 {
         return Err(Wrong::at("failure.zones", "machines are in no zone", "at least 1"));
@@ -167,7 +177,7 @@ fn candidates(question: &Question, world: &World) -> Result<(), Wrong> {
 }
 
 /// Names that begin as this one does.
-fn near<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn near<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> String {
     let all: std::collections::BTreeSet<&str> = all.collect();
     let common = |other: &str| name.chars().zip(other.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let most = all.iter().map(|other| common(other)).max().unwrap_or(0);

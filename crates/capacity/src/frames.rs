@@ -5,6 +5,7 @@
 //! Both are in use, sometimes in one table; neither is converted silently here.
 
 use serde::de::{self, Deserialize, Deserializer};
+use serde::{Serialize, Serializer};
 
 use crate::quantity::{BitRate, FrameSize, PacketRate, Quantity};
 
@@ -80,6 +81,14 @@ impl Mix {
             return Err(wrong("weights are positive numbers"));
         }
         Ok(Self { parts })
+    }
+}
+
+impl Serialize for Mix {
+    /// As [`Mix::parse`] reads it.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let parts = self.parts.iter().map(|(size, weight)| format!("{}:{weight}", size.0));
+        to.serialize_str(&parts.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -159,15 +159,33 @@ impl<'de, T: Quantity> Deserialize<'de> for Known<T> {
                 #[derive(Deserialize)]
                 #[serde(deny_unknown_fields)]
                 struct Long {
-                    value: String,
+                    value: Written,
+                    low: Option<f64>,
+                    high: Option<f64>,
                     #[serde(default)]
                     from: Provenance,
                     #[serde(default)]
                     source: String,
                 }
-                let long = Long::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let known = Known::parse(&long.value).map_err(de::Error::custom)?;
-                Ok(Known { from: long.from, source: long.source, ..known })
+                #[derive(Deserialize)]
+                #[serde(untagged)]
+                enum Written {
+                    Text(String),
+                    Base(f64),
+                }
+                let Long { value, low, high, from, source } =
+                    Long::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let known = match (value, low.zip(high)) {
+                    // As it is serialised: numbers in the base unit.
+                    (Written::Base(value), Some((low, high))) => {
+                        let [low, value, high] = [low, value, high].map(T::new);
+                        return Ok(Known { low, value, high, from, source });
+                    }
+                    (Written::Text(text), None) => Known::parse(&text),
+                    (Written::Base(number), None) => Known::parse(&number.to_string()),
+                    (Written::Text(_), Some(_)) => Err("a range is written as \"2.2..2.8 Gbit/s\"".to_owned()),
+                };
+                Ok(Known { from, source, ..known.map_err(de::Error::custom)? })
             }
         }
         from.deserialize_any(Read(std::marker::PhantomData))

@@ -17,7 +17,8 @@
 //! | `frames.rs`, `erlang.rs`, `demand.rs` | demand |
 //! | `cost.rs`, `scaling.rs`, `sources.rs`, `prior.rs` | measurements, interpolation, extrapolation, other machines |
 //! | `packets.rs`, `spread.rs`, `sample.rs` | packet rates nobody measured, ranges, the answer at many points |
-//! | `machine.rs`, `catalogue.rs`, `onprem.rs` | machines |
+//! | `tables.rs`, `catalogue.rs` | tables of machine types, prices, measurements and sources |
+//! | `machine.rs`, `onprem.rs`, `card.rs` | machines; servers, network cards |
 //! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
 //! | `question.rs`, `check.rs`, `knobs.rs`, `fit.rs`, `plan.rs` | the question, what is turned of it, one machine, all of them |
 //! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
@@ -28,6 +29,7 @@
 #![allow(missing_docs)]
 
 pub mod bounds;
+pub mod card;
 pub mod catalogue;
 mod check;
 pub mod choice;
@@ -59,5 +61,6 @@ pub mod sensitivity;
 pub mod site;
 pub mod sources;
 pub mod spread;
+pub mod tables;
 pub mod unit;
 pub mod wrong;

@@ -216,7 +216,7 @@ pub fn bandwidth(machine: &Machine, placement: &PlacementInput) -> Option<(BitRa
         (_, _, Some(burst)) => (burst, Promise::AtMost),
         (_, baseline, None) => (baseline?, Promise::AllTheTime),
     };
-    if !placement.internet || machine.provider != "aws" {
+    if !(placement.internet || machine.through_gateway) || machine.provider != "aws" {
         return Some((there, promise));
     }
     // Through an internet or local gateway: half of it from 32 vCPUs on, 5 Gbit/s below.
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(interfaces("c5n.4xlarge"), Allows::Units(3.0));
         assert_eq!(interfaces("c5n.metal"), Allows::Units(7.0));
         assert_eq!(allows(&of("c5n.metal"), Limit::Vcpus), Allows::Units(24.0));
-        assert_eq!(interfaces("c3-standard-8"), Allows::Unknown, "unknown is not unlimited");
+        assert_eq!(interfaces("c2-* (series)"), Allows::Unknown, "unknown is not unlimited");
     }
 
     #[test]

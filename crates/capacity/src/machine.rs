@@ -18,7 +18,7 @@ pub enum Place {
 }
 
 /// An instance type or a server.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// `c5n.4xlarge`.
     pub name: String,
@@ -55,8 +55,12 @@ pub struct Machine {
     pub packets_per_interface: Option<Known<PacketRate>>,
     /// Nobody else is on its host.
     pub whole_host: bool,
+    /// Its traffic leaves through a gateway that lets less than its bandwidth through, where it stands.
+    pub through_gateway: bool,
     /// What it costs.
     pub price: Option<Known<Hourly>>,
+    /// What a host of one's own for its family costs; none: not published.
+    pub host_price: Option<Known<Hourly>>,
     /// Of a server of one's own.
     pub rack_units: Option<u32>,
     /// What it draws doing nothing, and at most.

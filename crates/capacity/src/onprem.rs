@@ -40,12 +40,19 @@ pub struct Server {
     pub ports: Option<u32>,
     /// What each carries, each way.
     pub port_speed: Option<Known<BitRate>>,
+    /// What all ports carry together, each way, where that is less than ports times speed.
+    pub bandwidth: Option<Known<BitRate>>,
+    /// Network cards by name, beside the ports above: theirs are added to those, and so are their watts and prices.
+    #[serde(default)]
+    pub cards: Vec<String>,
     /// Virtual functions of a port, where units have interfaces of their own; left out: not known.
     pub functions_per_port: Option<u32>,
     /// Queues of an interface.
     pub queues: Option<u32>,
     /// Packets forwarded a second by all of it, each counted once; left out: an assumed band.
     pub packets: Option<Known<PacketRate>>,
+    /// Packets forwarded a second through one port, received and sent counted together; left out: not known.
+    pub packets_per_port: Option<Known<PacketRate>>,
     /// Its height in a rack.
     pub rack_units: Option<u32>,
     /// What it draws doing nothing.
@@ -101,9 +108,15 @@ impl Server {
         })
     }
 
-    /// As a machine beside the clouds'.
+    /// What all ports carry together, each way.
+    pub(crate) fn bandwidth_of_ports(&self) -> Option<Known<BitRate>> {
+        let ports = || Some(self.port_speed.as_ref()?.map(|speed| speed * f64::from(self.ports.unwrap_or(0))));
+        self.bandwidth.clone().or_else(|| ports().filter(|_| self.ports.is_some()))
+    }
+
+    /// As a machine beside the clouds', with what [`crate::card::equip`] put into it.
     pub fn machine(&self, energy: Option<&Known<PerKilowattHour>>) -> Machine {
-        let bandwidth = self.ports.zip(self.port_speed.as_ref()).map(|(n, speed)| speed.value * f64::from(n));
+        let bandwidth = self.bandwidth_of_ports().map(|bandwidth| bandwidth.value);
         Machine {
             name: self.name.clone(),
             place: Place::OnPremise,
@@ -122,9 +135,11 @@ impl Server {
             single_flow: self.port_speed.as_ref().map(|speed| speed.value),
             single_flow_cluster: self.port_speed.as_ref().map(|speed| speed.value),
             packets: self.packets.clone(),
-            packets_per_interface: None,
+            packets_per_interface: self.packets_per_port.clone(),
             whole_host: true,
+            through_gateway: false,
             price: self.price(energy),
+            host_price: None,
             rack_units: self.rack_units,
             power: self
                 .power

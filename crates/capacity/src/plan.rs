@@ -2,7 +2,10 @@
 
 mod answer;
 
-use crate::bounds::{site_for, within};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{settle, site_for, within};
+use crate::catalogue::Catalogue;
 use crate::choice::choices;
 use crate::demand::Demand;
 use crate::fit::{Fit, Refusal};
@@ -11,7 +14,7 @@ use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
 use crate::machine::{Machine, Place};
 use crate::onprem::Server;
-use crate::placement::{host_of, instances_per_host, sharing, with_spares};
+use crate::placement::{dedicated_host, sharing, with_spares};
 use crate::price::{self, Traffic};
 use crate::quantity::{BitRate, Hourly, Power, Ratio};
 use crate::question::{Host, Question};
@@ -24,7 +27,7 @@ use crate::wrong::Wrong;
 pub use answer::*;
 
 /// What is known of the world beside the plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct World {
     /// Instance types and servers.
     pub machines: Vec<Machine>,
@@ -33,17 +36,13 @@ pub struct World {
 }
 
 impl World {
-    /// What there is for a plan: the catalogue, servers of which later ones replace earlier ones of their name, the plan's
-    /// own last, and sites.
-    pub fn of(question: &Question, servers: Vec<Server>, sites: Vec<Site>) -> Self {
-        let mut all: Vec<Server> = Vec::new();
-        for server in servers.into_iter().chain(question.server.iter().cloned()) {
-            all.retain(|other| other.name != server.name);
-            all.push(server);
-        }
+    /// A catalogue's machines at the prices of the plan's regions, servers that are equipped with their cards, and sites.
+    pub fn new(catalogue: &Catalogue, servers: &[Server], sites: Vec<Site>, question: &Question) -> Self {
+        let mut machines = catalogue.machines(&question.region);
         let energy = question.price.energy.as_ref();
-        let own = all.iter().map(|server| server.machine(energy));
-        Self { machines: crate::catalogue::catalogue().into_iter().chain(own).collect(), sites }
+        machines.extend(servers.iter().map(|server| server.machine(energy)));
+        catalogue.measured(&mut machines);
+        Self { machines, sites }
     }
 }
 
@@ -99,6 +98,9 @@ impl Planner {
     pub fn new(question: Question, mut world: World) -> Result<Self, Wrong> {
         crate::check::check(&question, &world)?;
         crate::packets::complete(&mut world.machines);
+        if let Some(bounds) = &question.site {
+            settle(&mut world.machines, &site::judge(bounds, &world.sites));
+        }
         let demand = Demand::of(&question.demand)?;
         Self::with_demand(question, world, demand)
     }
@@ -164,7 +166,7 @@ impl Planner {
         let judge = |machine: &&Machine| -> Result<(Candidate, Sampled), Refused> {
             let judged = self.fit(machine, 1.0).and_then(|fit| {
                 let mut candidate = self.judged(machine, &fit)?;
-                candidate.site = site_for(machine.place, sites).map_err(|why| (Refusal::Site, why))?;
+                candidate.site = site_for(machine, sites).map_err(|why| (Refusal::Site, why))?;
                 let sampled = self.sampled(machine, &fit, &common);
                 candidate.machines_range = sampled.machines();
                 candidate.total_usd_per_hour_range = sampled.usd();
@@ -318,15 +320,9 @@ impl Planner {
         if !dedicated {
             return (None, each(machine).map(|price| price.map(|price| price * f64::from(machines))));
         }
-        let Some(host) = host_of(machine, &self.world.machines) else { return (None, None) };
-        let on_one = host.vcpus.zip(machine.vcpus).map(|(host, one)| instances_per_host(host, 2, one).max(1));
-        let hosts = on_one.map(|on_one| machines.div_ceil(on_one));
-        let premium = input.dedicated_premium.as_ref();
-        let price = hosts.zip(each(host)).zip(premium).map(|((hosts, price), premium)| Known {
-            from: price.from.max(premium.from),
-            ..price.map(|price| price * f64::from(hosts) * (1.0 + premium.value.0))
-        });
-        (hosts, price)
+        let Some((fee, on_one)) = dedicated_host(machine, &self.world.machines, input) else { return (None, None) };
+        let hosts = machines.div_ceil(on_one);
+        (Some(hosts), Some(fee.map(|fee| fee * f64::from(hosts))))
     }
 
     fn rests_on(&self, fit: &Fit, shared: &Known<Ratio>, price: Option<&Known<Hourly>>) -> Vec<(Provenance, String)> {
@@ -421,6 +417,16 @@ impl Planner {
         }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());
+        }
+        for (provider, region) in &self.question.region {
+            let there = format!(", {region}, ");
+            let mut of = self.world.machines.iter().filter(|machine| machine.provider == *provider);
+            if !of.any(|machine| machine.price.as_ref().is_some_and(|price| price.source.contains(&there))) {
+                notes.push(format!(
+                    "no price of {provider} in {region} is known: its prices are assumed from another region's; add rows \
+                     to prices.tsv of a --catalogue"
+                ));
+            }
         }
         notes
     }

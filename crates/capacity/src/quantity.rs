@@ -8,7 +8,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use quantity::Unit;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What all quantities have in common.
 pub trait Quantity: Copy + PartialOrd + fmt::Display {
@@ -56,7 +56,7 @@ pub trait Quantity: Copy + PartialOrd + fmt::Display {
 macro_rules! quantities {
     ($($(#[$doc:meta])* $name:ident: $words:literal, $example:literal, [$($unit:literal = $size:expr),+];)+) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub f64);
 

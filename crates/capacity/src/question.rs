@@ -53,8 +53,18 @@ pub struct Question {
     /// Which machines to look at.
     #[serde(default)]
     pub candidates: CandidatesInput,
+    /// The region whose prices count, by provider: `{ aws = "eu-west-1", azure = "westeurope" }`. A type without a price
+    /// there is calculated with what another region's price says of it, as an assumption.
+    #[serde(default)]
+    pub region: crate::catalogue::Regions,
+    /// A folder of tables over those that come with weir: `machines.tsv`, `prices.tsv`, `measurements.tsv`, `sources.tsv`,
+    /// `servers.toml`, `cards.toml`, `sites.toml`; read by whoever reads the plan.
+    pub catalogue: Option<String>,
     /// A file with more servers; read by whoever reads the plan.
     pub servers: Option<String>,
+    /// More network cards.
+    #[serde(default)]
+    pub card: Vec<crate::card::Card>,
     /// More servers.
     #[serde(default)]
     pub server: Vec<Server>,
@@ -252,7 +262,7 @@ pub struct UnitInput {
 }
 
 /// `[[point]]`: what was measured.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointInput {
     /// On what: an instance type, a server, or any name together with `clock`.
@@ -317,6 +327,9 @@ pub struct CostInput {
 pub struct PlacementInput {
     /// Whether others may be on the same hosts.
     pub host: Host,
+    /// Dedicated hosts that can be had, of all accounts and regions together; left out: two, which an AWS account has in
+    /// a region unless more are granted (vcmts-cloud-2021), and no bound for other clouds.
+    pub hosts: Option<u32>,
     /// What is left of a unit's throughput beside others on a shared host: factors that multiply. Machines that have
     /// their host to themselves keep all.
     pub sharing: Vec<Known<Ratio>>,
@@ -335,6 +348,7 @@ impl Default for PlacementInput {
     fn default() -> Self {
         Self {
             host: Host::default(),
+            hosts: None,
             sharing: Vec::new(),
             bandwidth: Bandwidth::default(),
             cluster: true,

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::catalogue::{catalogue, rows};
+use crate::catalogue::catalogue;
 use crate::machine::Machine;
+use crate::tables::by_column as rows;
 
 pub const FIGURES: &str = include_str!("../data/published_figures.tsv");
 

@@ -13,9 +13,9 @@ use crate::fit::{Fit, HAIR};
 use crate::known::Known;
 use crate::limits::bandwidth;
 use crate::machine::{Machine, Place};
-use crate::placement::{host_of, instances_per_host, with_spares};
+use crate::placement::{dedicated_host, with_spares};
 use crate::plan::Planner;
-use crate::quantity::{Hourly, PacketRate, PerGigabyte, Ratio};
+use crate::quantity::{Hourly, PacketRate, PerGigabyte};
 use crate::question::Host;
 use crate::spread::{Spread, deviate};
 
@@ -240,10 +240,8 @@ impl Planner {
         if self.question.placement.host != Host::Dedicated || machine.whole_host {
             return Some((each(machine)?, 1));
         }
-        let host = host_of(machine, &self.world.machines)?;
-        let on_one = instances_per_host(host.vcpus?, 2, machine.vcpus?).max(1);
-        let premium = input.dedicated_premium.as_ref()?.map(|premium| Ratio(1.0 + premium.0));
-        Some((each(host)?.times(&Spread::of(&premium)), on_one))
+        let (fee, on_one) = dedicated_host(machine, &self.world.machines, input)?;
+        Some((Spread::of(&fee), on_one))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::demand::Demand;
 use crate::knobs::scale_all;
 use crate::machine::Machine;
-use crate::plan::{Candidate, Planner};
+use crate::plan::{Candidate, Planner, World};
 use crate::question::{Question, UnitInput};
 
 /// What changing one input does.
@@ -128,11 +128,21 @@ pub(crate) fn levers(planner: &Planner, best: &Candidate) -> Vec<Lever> {
     levers
 }
 
+/// The machines that a machine's answer follows from: its family, whose largest is its host, and those that were measured.
+fn related(planner: &Planner, machine: &Machine) -> Vec<Machine> {
+    let question = &planner.question;
+    let named = |name: &str| {
+        question.point.iter().any(|point| point.machine == name)
+            || question.cost.iter().any(|cost| cost.machine == name)
+    };
+    let all = planner.world.machines.iter();
+    all.filter(|other| other.family == machine.family || named(&other.name)).cloned().collect()
+}
+
 fn turned(planner: &Planner, machine: &Machine, turn: &Turn, by: f64) -> Option<Candidate> {
     let (mut question, mut machine) = (planner.question.clone(), machine.clone());
     (turn.turn)(&mut question, &mut machine, by);
     let demand = if turn.demand { Demand::of(&question.demand).ok()? } else { planner.demand.clone() };
-    let planner = Planner::with_demand(question, planner.world.clone(), demand).ok()?;
-
-    planner.candidate(&machine).ok()
+    let world = World { machines: related(planner, &machine), sites: Vec::new() };
+    Planner::with_demand(question, world, demand).ok()?.candidate(&machine).ok()
 }

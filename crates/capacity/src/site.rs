@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::Known;
-use crate::machine::Place;
+use crate::machine::{Machine, Place};
 use crate::quantity::{Quantity, Ratio, Time};
 
 /// The sites that come with weir.
@@ -63,6 +63,52 @@ pub struct Site {
     pub needs_skill: Option<bool>,
     /// How much of the time it is there.
     pub availability: Option<Known<Ratio>>,
+    /// Whose machines are there: `aws`; left out: any provider's.
+    pub provider: Option<String>,
+    /// Families that are there; with `types` left out, too: all.
+    #[serde(default)]
+    pub families: Vec<String>,
+    /// Types that are there beside those families.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// What an hour of a machine costs there, by its price in the region.
+    pub price: Option<Known<Ratio>>,
+    /// What traffic leaves it through.
+    pub gateway: Option<Outlet>,
+}
+
+/// What the traffic of a site leaves through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outlet {
+    /// The VPC's routes: the whole bandwidth.
+    Vpc,
+    /// A carrier gateway, to the operator's network: IPv4, 1500 bytes.
+    Carrier,
+    /// A local gateway, to one's own network: half of the bandwidth from 32 vCPUs on, 5 Gbit/s below.
+    Local,
+}
+
+impl Site {
+    /// Whether a machine can be had there.
+    pub fn has(&self, machine: &Machine) -> bool {
+        let family = machine.family.split_once('/').map_or(machine.family.as_str(), |(_, family)| family);
+        let all = self.families.is_empty() && self.types.is_empty();
+        self.machines.unwrap_or(Place::Cloud) == machine.place
+            && self.provider.as_ref().is_none_or(|provider| *provider == machine.provider)
+            && (all || self.families.iter().any(|one| one == family) || self.types.contains(&machine.name))
+    }
+
+    /// Which machines it has, in words; none: any.
+    fn told(&self) -> Option<String> {
+        let list = self.families.iter().chain(&self.types).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match (&self.provider, list.is_empty()) {
+            (None, true) => None,
+            (Some(provider), true) => Some(format!("of {provider}")),
+            (None, false) => Some(list),
+            (Some(provider), false) => Some(format!("of {provider}: {list}")),
+        }
+    }
 }
 
 /// A file of sites: `[[site]]` sections.
@@ -115,6 +161,14 @@ pub struct Judged {
     pub outcome: Outcome,
     /// Each bound.
     pub checks: Vec<Check>,
+    /// Which machines are there; left out: all of its place.
+    pub has: Option<String>,
+    /// What an hour of a machine costs there, by its price in the region.
+    pub price: Option<Known<Ratio>>,
+    pub gateway: Option<Outlet>,
+    /// What it was judged by.
+    #[serde(skip)]
+    pub(crate) of: Site,
 }
 
 /// Every site against the bounds: those that come with weir, each replaced by the plan's of the same name, then the
@@ -122,7 +176,17 @@ pub struct Judged {
 pub fn judge(bounds: &Bounds, known: &[Site]) -> Vec<Judged> {
     let own = |site: &Site| {
         let own = bounds.option.iter().find(|own| own.name == site.name)?;
-        Some(Site { machines: own.machines.or(site.machines), ..own.clone() })
+        let lists = own.families.is_empty() && own.types.is_empty();
+        let lists = if lists { site } else { own };
+        Some(Site {
+            machines: own.machines.or(site.machines),
+            provider: own.provider.clone().or_else(|| site.provider.clone()),
+            families: lists.families.clone(),
+            types: lists.types.clone(),
+            price: own.price.clone().or_else(|| site.price.clone()),
+            gateway: own.gateway.or(site.gateway),
+            ..own.clone()
+        })
     };
     let mut sites: Vec<Site> = known.iter().map(|site| own(site).unwrap_or_else(|| site.clone())).collect();
     sites.extend(bounds.option.iter().filter(|own| known.iter().all(|site| site.name != own.name)).cloned());
@@ -181,7 +245,16 @@ fn against(site: &Site, bounds: &Bounds) -> Judged {
         add("availability", outcome, reason);
     }
     let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Passed);
-    Judged { site: site.name.clone(), place: site.machines.unwrap_or(Place::Cloud), outcome, checks }
+    Judged {
+        site: site.name.clone(),
+        place: site.machines.unwrap_or(Place::Cloud),
+        outcome,
+        checks,
+        has: site.told(),
+        price: site.price.clone(),
+        gateway: site.gateway,
+        of: site.clone(),
+    }
 }
 
 fn percent(known: &Known<Ratio>) -> String {
@@ -238,6 +311,27 @@ mod tests {
         let judged = outcome(bounds, "region");
         assert_eq!(judged.outcome, Outcome::Passed);
         assert!(judged.checks[0].reason.contains("measured"));
+    }
+
+    #[test]
+    fn a_site_has_its_types() {
+        let all = crate::catalogue::catalogue();
+        let machine = |name: &str| all.iter().find(|machine| machine.name == name).unwrap();
+        let sites = sites();
+        let has = |name: &str| -> Vec<&str> {
+            sites.iter().filter(|site| site.has(machine(name))).map(|site| site.name.as_str()).collect()
+        };
+        assert_eq!(has("c5n.4xlarge"), ["region"]);
+        assert_eq!(has("r5.2xlarge"), ["region", "local zone", "edge zone", "rack on premise"]);
+        assert_eq!(has("Standard_D8s_v6"), ["region"]);
+    }
+
+    #[test]
+    fn what_a_plan_says_of_a_site_keeps_its_lists() {
+        let bounds = "option = [{ name = 'edge zone', latency = '1 ms' }]\nlatency = '2 ms'";
+        let judged = outcome(bounds, "edge zone");
+        assert_eq!((judged.outcome, judged.gateway), (Outcome::Passed, Some(Outlet::Carrier)));
+        assert!(judged.has.unwrap().contains("r5.2xlarge") && judged.price.is_some());
     }
 
     #[test]

@@ -8,22 +8,20 @@
 use std::cell::RefCell;
 
 use capacity::knobs::Knobs;
-use capacity::onprem::Server;
 use capacity::plan::{Planner, World};
-use capacity::question::Question;
-use capacity::site::Site;
+use capacity::question::{PointInput, Question};
 use serde::{Deserialize, Serialize};
 
 /// What is asked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// The plan.
+    /// The plan as its file has it.
     pub plan: Question,
-    /// Servers that come with weir, and of the file that the plan names.
-    pub servers: Vec<Server>,
-    /// Kinds of sites.
-    pub sites: Vec<Site>,
+    /// Measurements beside the plan's own.
+    pub points: Vec<PointInput>,
+    /// Machines and sites.
+    pub world: World,
     /// What is turned.
     #[serde(default)]
     pub knobs: Knobs,
@@ -49,9 +47,9 @@ pub fn say(asked: &[u8]) -> String {
 }
 
 fn answered(asked: &[u8]) -> Result<String, String> {
-    let Asked { plan: mut question, servers, sites, knobs } =
+    let Asked { plan: mut question, points, mut world, knobs } =
         serde_json::from_slice(asked).map_err(|error| error.to_string())?;
-    let mut world = World::of(&question, servers, sites);
+    question.point.extend(points);
     knobs.turn(&mut question, &mut world).map_err(|wrong| wrong.to_string())?;
     let answer =
         Planner::new(question, world).and_then(|planner| planner.answer()).map_err(|wrong| wrong.to_string())?;

@@ -12,6 +12,7 @@ use ::bench::scale::Scale;
 use ::bench::searching::SearchReport;
 use ::bench::suite::Suite;
 use bng::product::BngReply;
+use capacity::catalogue::{MachineRow, MeasurementRow, PriceRow, SourceRow};
 use capacity::plan::Answer;
 use capacity::reproduce::Figure;
 use cmts::product::CableReply;
@@ -20,7 +21,7 @@ use ledger::{Health, Record, Salvaged};
 use schemars::JsonSchema;
 use traffic::TrialResult;
 
-use crate::plan::{Measured, Verdict};
+use crate::plan::{Everything, Measured, Verdict};
 
 /// One report, or one for each kind of port and number of service groups.
 #[derive(JsonSchema)]
@@ -103,6 +104,27 @@ pub const OUTPUTS: &[Output] = &[
         "plan points",
         "weir plan --from RESULT.json --json",
         "Points of a plan from measurements",
+    ),
+    Output::of::<Everything>("plan catalogue", "weir plan catalogue --json", "All tables and lists of the planner"),
+    Output::of::<Vec<MachineRow>>(
+        "plan catalogue machines",
+        "weir plan catalogue machines --json",
+        "Rows of machines.tsv: machine types of clouds",
+    ),
+    Output::of::<Vec<PriceRow>>(
+        "plan catalogue prices",
+        "weir plan catalogue prices --json",
+        "Rows of prices.tsv: prices by type, region and day",
+    ),
+    Output::of::<Vec<MeasurementRow>>(
+        "plan catalogue measurements",
+        "weir plan catalogue measurements --json",
+        "Rows of measurements.tsv: packet rates, and what gateways carried",
+    ),
+    Output::of::<Vec<SourceRow>>(
+        "plan catalogue sources",
+        "weir plan catalogue sources --json",
+        "Rows of sources.tsv: where the other tables' rows are from",
     ),
     Output::of::<Vec<Figure>>(
         "plan reproduce",

@@ -4,12 +4,14 @@
 //! | file | idea |
 //! |---|---|
 //! | `read.rs` | a plan and what it names, or an error that points at the key |
+//! | `catalogue.rs` | tables of machines, prices, measurements and sources; `weir plan catalogue` |
 //! | `calibrate.rs` | points from what `weir bench` measured |
 //! | `tables.rs` | the answer as people read it |
 //! | `reproduce.rs` | the publications' figures |
 //! | `verify.rs` | the model against a load it has not seen |
 
 mod calibrate;
+mod catalogue;
 mod read;
 mod reproduce;
 mod tables;
@@ -17,11 +19,12 @@ mod tables;
 mod tests;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use capacity::knobs::Knobs;
 use capacity::plan::{Answer, Planner};
+use capacity::question::PointInput;
 use clap::{Args, Subcommand};
 
 use html::plan::live::Live;
@@ -31,6 +34,7 @@ use gateway::json::JsonOutput;
 use gateway::tables::Style;
 
 pub use calibrate::Measured;
+pub use catalogue::Everything;
 pub use read::Plan;
 #[cfg(test)]
 pub use read::check_file;
@@ -48,6 +52,9 @@ Examples:
   sudo weir bench upf-128 --port xdp --json x.json    measure here, then
   weir plan --from x.json                             convert it to points of a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
+  weir plan --from x.json --append-to my-catalogue    or keep it as rows of a catalogue
+  weir plan PLAN.toml --catalogue my-catalogue        plan with tables of one's own
+  weir plan catalogue                                 what the planner knows
   weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much more of each subscriber, 30 % growth a year
   weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
@@ -63,6 +70,12 @@ pub struct PlanArgs {
     /// Results of weir bench to calibrate with; without a plan: print their costs.
     #[arg(long, value_name = "RESULT.json", num_args = 1..)]
     pub from: Vec<PathBuf>,
+    /// Append the results to this folder's measurements.tsv, as points of plans for gateways of their kind.
+    #[arg(long, value_name = "DIR", requires = "from", conflicts_with = "plan")]
+    pub append_to: Option<PathBuf>,
+    /// A folder of tables over those that come with weir: see weir plan catalogue.
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub catalogue: Option<PathBuf>,
     /// The instance type or server the results were measured on, instead of the processor's name.
     #[arg(long, value_name = "MACHINE", requires = "from")]
     pub measured_on: Option<String>,
@@ -86,6 +99,8 @@ pub struct PlanArgs {
 /// What there is beside a plan.
 #[derive(Debug, Subcommand)]
 pub enum Other {
+    /// What the planner knows of machines, prices, measurements, servers, cards and sites; write it to a folder.
+    Catalogue(catalogue::CatalogueArgs),
     /// Every published figure beside the one calculated again, with a verdict.
     Reproduce(reproduce::ReproduceArgs),
     /// Predict a load from others, measure it, and print the difference.
@@ -98,6 +113,7 @@ pub enum Other {
 /// A plan that asks for nothing, too much or two things at once, pointing at the key.
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     match &args.other {
+        Some(Other::Catalogue(args)) => return catalogue::run(args),
         Some(Other::Reproduce(args)) => return reproduce::run(args),
         Some(Other::Verify(args)) => return verify::run(args),
         None => {}
@@ -109,15 +125,28 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
                 Usage("a plan, results to calibrate from, or reproduce: see weir plan --help".to_owned()).into()
             );
         }
+        if let Some(folder) = &args.append_to {
+            let rows = measured.iter().map(calibrate::Measured::row).collect::<anyhow::Result<Vec<_>>>()?;
+            let (count, path) = (rows.len(), catalogue::append(rows, calibrate::source(), folder)?);
+            println!("{count} rows in {}", path.display());
+            return Ok(());
+        }
         return args.json.print_pretty(&measured, || calibrate::text(&measured, Style::of_stdout()));
     };
-    let mut plan = read::Plan::read(path)?;
-    plan.turn(&knobs(&args.set)?)?;
+    let mut plan = read::Plan::read_with(path, args.catalogue.as_deref())?;
+    // As the plan has it: sliders turn it from there.
+    let (begin, asked) = match &args.html {
+        Some(_) => (Knobs::standing(&plan.question), plan.asked(&points(&measured))?),
+        None => Default::default(),
+    };
+    let set = knobs(&args.set)?;
+    plan.turn(&set)?;
     let start = std::time::Instant::now();
     let answer = plan.answer(&measured)?;
     let took = start.elapsed();
     if let Some(to) = &args.html {
-        std::fs::write(to, page(&plan, path, &measured, &answer)?)
+        let live = Live { module: PLANNER, asked: &asked, file: &path.display().to_string(), begin, set };
+        std::fs::write(to, html::plan::page(&answer, Some(&live)))
             .with_context(|| format!("writing {}", to.display()))?;
     }
     args.json.print_pretty(&answer, || {
@@ -130,26 +159,9 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
 /// The planner for browsers, built by `scripts/planner-wasm`.
 const PLANNER: &[u8] = include_bytes!("plan/planner.wasm.gz");
 
-/// The answer as a page with the planner in it.
-fn page(plan: &Plan, path: &Path, measured: &[Measured], answer: &Answer) -> anyhow::Result<String> {
-    let mut asked = plan.asked.clone();
-    if let Some(plan) = asked["plan"].as_object_mut() {
-        let points = plan.entry("point").or_insert_with(|| serde_json::Value::Array(Vec::new()));
-        for one in measured.iter().filter(|one| !one.crowded) {
-            let point: serde_json::Value = toml::from_str(&calibrate::toml(one))?;
-            points
-                .as_array_mut()
-                .into_iter()
-                .for_each(|points| points.extend(point["point"].as_array().cloned().unwrap_or_default()));
-        }
-    }
-    let live = Live {
-        module: PLANNER,
-        asked: &asked.to_string(),
-        file: &path.display().to_string(),
-        begin: Knobs::standing(&plan.question),
-    };
-    Ok(html::plan::page(answer, Some(&live)))
+/// What was measured, as points of a plan.
+fn points(measured: &[Measured]) -> Vec<PointInput> {
+    measured.iter().filter(|one| !one.crowded).map(Measured::point).collect()
 }
 
 /// `NAME=VALUE`, each.
@@ -174,8 +186,7 @@ impl read::Plan {
     /// The answer, with points that were measured beside the plan's own.
     pub fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
         let mut question = self.question.clone();
-        let points = measured.iter().filter(|one| !one.crowded);
-        question.point.extend(points.map(calibrate::Measured::point));
+        question.point.extend(points(measured));
         let answer = Planner::new(question, self.world.clone()).and_then(|planner| planner.answer());
         Ok(answer.map_err(|wrong| self.text.at(&wrong.path, wrong.what, wrong.help))?)
     }

@@ -4,7 +4,6 @@
   const form = get('knobs'), answer = get('answer'), command = get('command'), took = get('took');
   const sliders = [...form.querySelectorAll('input')];
   const asked = JSON.parse(get('asked').textContent);
-  const planned = answer.innerHTML;
   const packed = Uint8Array.from(atob(get('module').textContent), c => c.charCodeAt(0));
   // The planner has a thread of its own, so that sliders move while it calculates.
   const work = async () => {
@@ -62,7 +61,12 @@
     document.body.dataset.state = 'done';
   };
   form.addEventListener('input', () => { show(); calculate(); });
-  form.addEventListener('reset', () => setTimeout(() => { show(); answer.innerHTML = planned; took.textContent = ''; document.body.dataset.state = 'done'; }));
+  form.addEventListener('reset', event => {
+    event.preventDefault();
+    for (const s of sliders) s.value = s.dataset.begin;
+    show();
+    calculate();
+  });
   form.addEventListener('submit', event => event.preventDefault());
   // A link may carry what is turned: page.html#demand=1.5&growth=0.3
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (get(name)?.form === form) get(name).value = value;

@@ -18,6 +18,8 @@ pub struct Live<'a> {
     pub file: &'a str,
     /// Where sliders stand before they are moved; those left out turn nothing in this plan and are not shown.
     pub begin: Knobs,
+    /// What is turned already.
+    pub set: Knobs,
 }
 
 /// A slider: its name, its label, its range, and whether it shows a factor or a percentage.
@@ -51,10 +53,11 @@ pub(super) fn controls(live: &Live<'_>) -> String {
     for slider in &SLIDERS {
         let Some(begin) = value(&live.begin, slider.name) else { continue };
         let Slider { name, label, range: (least, most), step, percent } = slider;
+        let now = value(&live.set, name).unwrap_or(begin);
         let _ = write!(
             out,
             "<label for='{name}'>{label}</label><input type='range' id='{name}' min='{least}' max='{most}' step='{step}' \
-             value='{begin}' data-begin='{begin}' data-percent='{percent}'><output for='{name}'></output>"
+             value='{now}' data-begin='{begin}' data-percent='{percent}'><output for='{name}'></output>"
         );
     }
     out + "<p><code id='command'></code> <button type='reset'>as planned</button> <span id='took'></span></p></form>"

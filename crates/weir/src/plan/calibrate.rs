@@ -8,12 +8,14 @@ use std::path::PathBuf;
 
 use ::bench::report::Report;
 use anyhow::Context;
+use capacity::catalogue::{Counting, Date, MeasurementRow, Role, Scope, SourceRow};
 use capacity::cost::{CostModel, Observation};
 use capacity::frames::Mix;
 use capacity::known::{Known, Provenance};
 use capacity::quantity::{Clock, FrameSize, PacketRate, Time};
 use capacity::question::{Directions, PointInput};
 use capacity::scaling::Usl;
+use capacity::tables::Cell as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +28,10 @@ use gateway::tables::{Style, Table, count};
 pub struct Measured {
     /// On what.
     pub machine: String,
+    /// Which gateway ran: `upf`, `bng`; none of a profile that is not known.
+    pub gateway: Option<&'static str>,
+    /// The day of the measurement, where the result has one.
+    pub day: Option<String>,
     /// Workers, of all instances.
     pub units: u32,
     /// What each forwarded, both directions together.
@@ -136,6 +142,8 @@ impl Measured {
         let cost = &report.cost;
         Some(Self {
             machine: measured_on.map_or_else(|| report.host.cpu.clone(), str::to_owned),
+            gateway: gateway_of(&report.profile),
+            day: report.date.get(..10).filter(|day| Date::read(day).is_ok()).map(str::to_owned),
             units,
             each: Known {
                 low: each(least.min(report.mpps)),
@@ -155,6 +163,37 @@ impl Measured {
         })
     }
 
+    /// As a row of a catalogue's measurements: a point of plans for such gateways, or a note where it says nothing of
+    /// machines that have more processors.
+    ///
+    /// # Errors
+    /// A profile whose gateway is not known.
+    pub fn row(&self) -> anyhow::Result<MeasurementRow> {
+        let Some(gateway) = self.gateway else {
+            return Err(Usage(format!("{}: which gateway ran is not known", self.source)).into());
+        };
+        let all = |rate: PacketRate| rounded(rate.mpps() * f64::from(self.units));
+        let above = |value: f64| (value > 0.0).then(|| rounded(value));
+        Ok(MeasurementRow {
+            machine: self.machine.clone(),
+            gateway: Some(gateway.to_owned()),
+            counting: Counting::Forwarded,
+            scope: Scope::Instance,
+            units: Some(self.units),
+            frame_bytes: above(self.frame_bytes),
+            subscribers: above(self.subscribers),
+            low_mpps: Some(all(self.each.low).min(all(self.each.value))),
+            mpps: all(self.each.value),
+            high_mpps: Some(all(self.each.high).max(all(self.each.value))),
+            clock_ghz: above(self.clock.0 / 1e9),
+            arch: Some(self.arch.to_owned()),
+            role: if self.crowded { Role::Note } else { Role::Point },
+            date: self.day.clone().map(Date),
+            source: SOURCE.to_owned(),
+            note: Some(self.caveats.iter().fold(self.source.clone(), |all, caveat| format!("{all}; {caveat}"))),
+        })
+    }
+
     /// As a plan's point.
     pub fn point(&self) -> PointInput {
         PointInput {
@@ -171,6 +210,33 @@ impl Measured {
             arch: Some(self.arch.to_owned()),
         }
     }
+}
+
+/// What rows of results name as their source.
+const SOURCE: &str = "weir-bench";
+
+/// That source as a row.
+pub fn source() -> SourceRow {
+    SourceRow {
+        source: SOURCE.to_owned(),
+        title: "Measured with weir bench".to_owned(),
+        date: None,
+        reference: "weir bench PROFILE --json, weir plan --from RESULT.json --append-to DIR".to_owned(),
+        about: Some("packets forwarded by a gateway's workers, both directions, each packet once".to_owned()),
+    }
+}
+
+/// To six digits behind the point: a millionth of a Mpps is a packet a second.
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// The gateway of a profile.
+fn gateway_of(profile: &str) -> Option<&'static str> {
+    ["upf-128", "upf-embb", "vepc-embb", "fwa"]
+        .contains(&profile)
+        .then_some("upf")
+        .or_else(|| profile.starts_with("bng").then_some("bng"))
 }
 
 /// Of both directions, by packets.
@@ -272,8 +338,7 @@ fn laws(measured: &[Measured]) -> Vec<String> {
     laws
 }
 
-/// As a section of a plan.
-pub fn toml(one: &Measured) -> String {
+fn toml(one: &Measured) -> String {
     let Measured { machine, units, each, frame_bytes, subscribers, clock, arch, source, .. } = one;
     let mpps = |rate: PacketRate| format!("{:.4}", rate.mpps());
     let range = if each.low < each.high {

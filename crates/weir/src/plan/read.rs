@@ -2,73 +2,91 @@
 
 use std::path::Path;
 
-use capacity::onprem::{SERVERS, Servers};
+use capacity::card::equip;
+use capacity::onprem::{Server, Servers};
 use capacity::plan::World;
-use capacity::question::Question;
-use capacity::site::{SITES, Sites};
+use capacity::question::{PointInput, Question};
 
 use gateway::load::{LoadError, Text};
+
+use super::catalogue::{Shelf, over};
 
 /// A plan, its text, and the world it is answered in.
 pub struct Plan {
     /// What it asks.
     pub question: Question,
+    /// So many of its points are in its text; the others are the catalogue's.
+    own: usize,
     /// Its text.
     pub text: Text,
     /// Instance types, servers, sites.
     pub world: World,
-    /// The same for the planner in a browser: `planner_wasm::Asked` as JSON.
-    pub asked: serde_json::Value,
 }
 
 impl Plan {
-    /// Reads a plan and the servers it names; a path in it starts where the plan is.
+    /// Reads a plan and what it names; a path in it starts where the plan is.
     ///
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
+        Self::read_with(path, None)
+    }
+
+    /// The same with a folder of tables instead of the one the plan names.
+    ///
+    /// # Errors
+    /// [`LoadError`], pointing at the key, or at the cell of a table.
+    pub fn read_with(path: &Path, catalogue: Option<&Path>) -> Result<Self, LoadError> {
         let text = Text::read(path)?;
-        let question: Question = text.parse()?;
-        let mut texts = vec![comes_with_weir("servers.toml", SERVERS)];
-        if let Some(file) = &question.servers {
-            let file = path.parent().unwrap_or(Path::new(".")).join(file);
-            if !file.exists() {
-                let what = format!("{} is not there", file.display());
-                return Err(text.at(&["servers".to_owned()], what, "a file of [[server]] sections, beside the plan"));
+        let mut question: Question = text.parse()?;
+        let beside = |key: &str, name: &Option<String>, help: &str| {
+            let Some(file) = name.as_ref().map(|name| path.parent().unwrap_or(Path::new(".")).join(name)) else {
+                return Ok(None);
+            };
+            if file.exists() {
+                return Ok(Some(file));
             }
-            texts.push(Text::read(&file)?);
-        }
+            Err(text.at(&[key.to_owned()], format!("{} is not there", file.display()), help))
+        };
+        let named = match catalogue {
+            Some(folder) => Some(folder.to_owned()),
+            None => beside("catalogue", &question.catalogue, "a folder of tables: weir plan catalogue --to DIR")?,
+        };
+        let mut shelf = Shelf::read(named.as_deref())?;
+        over(&mut shelf.cards, question.card.clone(), |card| &card.name);
+        let equipped = |mut servers: Vec<Server>, text: &Text| {
+            equip(&mut servers, &shelf.cards).map_err(|wrong| text.at(&wrong.path, wrong.what, wrong.help))?;
+            Ok::<_, LoadError>(servers)
+        };
         let mut servers = Vec::new();
-        for text in &texts {
-            servers.extend(text.parse::<Servers>()?.server);
+        if let Some(file) = beside("servers", &question.servers, "a file of [[server]] sections, beside the plan")? {
+            let text = Text::read(&file)?;
+            servers = equipped(text.parse::<Servers>()?.server, &text)?;
         }
-        let sites = comes_with_weir("sites.toml", SITES);
-        let world = World::of(&question, servers, sites.parse::<Sites>()?.site);
-        let asked = asked(&text, &texts, &sites)?;
-        Ok(Self { question, text, world, asked })
+        over(&mut servers, equipped(question.server.clone(), &text)?, |server| &server.name);
+        over(&mut shelf.servers, servers, |server| &server.name);
+        shelf.finish()?;
+        let own = question.point.len();
+        question.point.extend(shelf.catalogue.points(question.gateway));
+        let Shelf { catalogue, servers, sites, .. } = shelf;
+        let world = World::new(&catalogue, &servers, sites, &question);
+        Ok(Self { question, own, text, world })
     }
-}
 
-/// The plan and what it names as the planner in a browser takes them.
-fn asked(plan: &Text, servers: &[Text], sites: &Text) -> Result<serde_json::Value, LoadError> {
-    let list = |text: &Text, key: &str| -> Result<Vec<serde_json::Value>, LoadError> {
-        let mut value: serde_json::Value = text.parse()?;
-        Ok(value.get_mut(key).and_then(|list| list.as_array_mut().map(std::mem::take)).unwrap_or_default())
-    };
-    let mut all = Vec::new();
-    for text in servers {
-        all.extend(list(text, "server")?);
+    /// What the planner in a browser is asked: `planner_wasm::Asked` as JSON. `more`: measurements beside those of the plan
+    /// and of the catalogue.
+    ///
+    /// # Errors
+    /// None that [`Plan::read`] has not had.
+    pub fn asked(&self, more: &[PointInput]) -> anyhow::Result<String> {
+        let mut plan: serde_json::Value = self.text.parse()?;
+        if let Some(keys) = plan.as_object_mut() {
+            // What a deployment reads, and what has been read already.
+            ["deploy", "servers", "catalogue"].iter().for_each(|key| drop(keys.remove(*key)));
+        }
+        let points: Vec<&PointInput> = self.question.point[self.own..].iter().chain(more).collect();
+        Ok(serde_json::json!({ "plan": plan, "points": points, "world": self.world }).to_string())
     }
-    let mut plan: serde_json::Value = plan.parse()?;
-    if let Some(plan) = plan.as_object_mut() {
-        // What a deployment reads.
-        plan.remove("deploy");
-    }
-    Ok(serde_json::json!({ "plan": plan, "servers": all, "sites": list(sites, "site")? }))
-}
-
-fn comes_with_weir(name: &str, text: &str) -> Text {
-    Text { name: name.to_owned(), text: text.to_owned() }
 }
 
 /// Whether an example is valid.

@@ -258,5 +258,14 @@ fn sites(answer: &Answer, style: Style) -> String {
             table.row([first(site.site.clone()), first(site.outcome.to_string()), what, outcome, check.reason.clone()]);
         }
     }
-    title("Where to put it", style) + &table.render(style)
+    let mut out = title("Where to put it", style) + &table.render(style);
+    for site in &answer.sites {
+        let has = site.has.as_ref().map(|has| format!("has machines {has}"));
+        let price = site.price.as_ref().map(|price| format!("their price times {price}, {}", price.from));
+        let words: Vec<String> = has.into_iter().chain(price).collect();
+        if !words.is_empty() {
+            let _ = writeln!(out, "  {}: {}", site.site, words.join("; "));
+        }
+    }
+    out
 }

@@ -154,6 +154,99 @@ fn more_workers_than_processors_are_no_point_of_a_plan() {
     assert_eq!(text.matches("[[point]]").count(), 3, "{text}");
 }
 
+fn folder(files: &[(&str, &str)]) -> PathBuf {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("weir-catalogue-{}-{n}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+/// What a folder's mistake is called, without its path.
+fn mistake(files: &[(&str, &str)]) -> String {
+    let folder = folder(files);
+    let plan = root().join("examples/plan-upf.toml");
+    let error = read::Plan::read_with(&plan, Some(&folder)).err().unwrap_or_else(|| panic!("taken: {files:?}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    error.to_string().replace(&folder.display().to_string(), "own")
+}
+
+#[test]
+fn mistakes_in_a_catalogue_name_file_line_and_column() {
+    let head = "machine\tregion\tkind\tdate\tusd_per_hour\tsource\n";
+    let price = |row: &str| mistake(&[("prices.tsv", &format!("{head}{row}\n"))]);
+    let cheap = price("c5n.4xlarge\tus-east-1\tinstance\t2026-09-01\tcheap\tkarpenter-aws");
+    assert!(cheap.starts_with("own/prices.tsv:2: usd_per_hour: \"cheap\" is invalid; a number from 0"), "{cheap}");
+    let unknown = price("c5n.3xlarge\tus-east-1\tinstance\t2026-09-01\t1\tkarpenter-aws");
+    assert!(
+        unknown.starts_with("own/prices.tsv:2: machine: \"c5n.3xlarge\" is not in machines.tsv; there is"),
+        "{unknown}"
+    );
+    assert!(mistake(&[("price.tsv", head)]).contains("price.tsv is no table; a folder with some of machines.tsv"));
+    assert!(mistake(&[]).contains("no table is in it"));
+    let card = "[[server]]\nname = 'own'\nsockets = 1\ncores = 8\ncards = ['e810']\n";
+    let card = mistake(&[("servers.toml", card)]);
+    assert!(card.starts_with("own/servers.toml:5: server.0.cards.0: no network card is called \"e810\""), "{card}");
+}
+
+#[test]
+fn a_catalogue_goes_over_the_built_in_one() {
+    let prices =
+        "machine\tregion\tkind\tdate\tusd_per_hour\tsource\nc5n.2xlarge\tus-east-1\tinstance\t2026-09-01\t0.1\tours\n";
+    let sources = "source\ttitle\treference\nours\tAn offer\tcontract 7\n";
+    let folder = folder(&[("prices.tsv", prices), ("sources.tsv", sources)]);
+    let plan = root().join("examples/plan-upf.toml");
+    let answer = read::Plan::read_with(&plan, Some(&folder)).unwrap().answer(&[]).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let one = answer.candidates.iter().find(|one| one.machine == "c5n.2xlarge").unwrap();
+    let usd = one.usd_per_hour.as_ref().unwrap();
+    assert!((usd.value.0 - 0.1 * f64::from(one.machines)).abs() < 1e-9 && usd.source.contains("2026-09-01"), "{usd:?}");
+}
+
+#[test]
+fn an_exported_catalogue_is_the_same_again() {
+    let folder = folder(&[]);
+    let args = |catalogue: Option<PathBuf>, to: Option<PathBuf>| catalogue::CatalogueArgs {
+        table: None,
+        catalogue,
+        to,
+        json: gateway::json::JsonOutput::default(),
+    };
+    catalogue::run(&args(None, Some(folder.clone()))).unwrap();
+    let twice = catalogue::run(&args(None, Some(folder.clone()))).unwrap_err().to_string();
+    assert!(twice.contains("machines.tsv is there already"), "{twice}");
+    let plan = root().join("examples/plan-decision.toml");
+    let [built_in, exported] =
+        [None, Some(folder.as_path())].map(|folder| read::Plan::read_with(&plan, folder).unwrap().answer(&[]).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(built_in, exported);
+}
+
+/// What the bench measured here becomes rows of a catalogue, and rows become points of every plan for such a gateway.
+#[test]
+fn results_are_kept_as_measurements() {
+    let folder = folder(&[]);
+    let mut report = report(2, 128.0, 1000, 3.0);
+    report.date = "2026-11-20 10:00:00".into();
+    let measured = measured(&report, None).unwrap();
+    for _ in 0..2 {
+        let rows = measured.iter().map(|one| one.row().unwrap()).collect();
+        catalogue::append(rows, calibrate::source(), &folder).unwrap();
+    }
+    let table = std::fs::read_to_string(folder.join("measurements.tsv")).unwrap();
+    assert_eq!(table.lines().count(), 2, "the same result is there once: {table}");
+    assert!(table.contains("2026-11-20\tweir-bench"), "{table}");
+    let plan = root().join("examples/plan-upf.toml");
+    let plan = read::Plan::read_with(&plan, Some(&folder)).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let point = plan.question.point.iter().find(|point| point.machine == "A processor").unwrap();
+    assert_eq!((point.units, point.each_packets.as_ref().unwrap().value.0), (2, 1.5e6));
+    assert!(plan.answer(&[]).is_ok());
+}
+
 #[test]
 fn printed_points_are_points_of_a_plan() {
     let text = calibrate::text(&measured(&report(1, 128.0, 1000, 2.0), None).unwrap(), Style::default());
