@@ -119,8 +119,14 @@ fn hosts(question: &Question, machine: &Machine, hosts: u32) -> Result<(), (Refu
     }
 }
 
-/// Whether a candidate, with its quantiles, is within the plan's bounds.
-pub(crate) fn within(question: &Question, machine: &Machine, one: &Candidate) -> Result<(), (Refusal, String)> {
+/// Whether a candidate, with its quantiles, is within the plan's bounds. `on_host`: machines on a dedicated host, where
+/// the plan wants such.
+pub(crate) fn within(
+    question: &Question,
+    machine: &Machine,
+    one: &Candidate,
+    on_host: Option<u32>,
+) -> Result<(), (Refusal, String)> {
     let bounds = &question.bounds;
     let out = |what: String| Err((Refusal::OutOfBounds, what));
     let most = [
@@ -135,10 +141,8 @@ pub(crate) fn within(question: &Question, machine: &Machine, one: &Candidate) ->
             None => return out(format!("no number of machines at P90, {key} is {most}")),
         }
     }
-    if let Some(at_most_likely) = one.hosts {
-        // As many machines on a host as at the most likely demand.
-        let more = f64::from(machines.unwrap_or(one.machines)) / f64::from(one.machines);
-        hosts(question, machine, (f64::from(at_most_likely) * more).ceil() as u32)?;
+    if let Some(on_one) = on_host {
+        hosts(question, machine, machines.unwrap_or(one.machines).div_ceil(on_one))?;
     }
     if let Some(most) = &bounds.budget {
         match one.total_usd_per_hour_range.p90 {

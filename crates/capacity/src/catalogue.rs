@@ -56,7 +56,7 @@ const BASE: [(&str, &str); 3] = [("aws", "us-east-1"), ("azure", "eastus"), ("gc
 
 /// A price elsewhere by that of the base region: P10, P50 and P90 of 2,263 prices in the lists of Azure (2026-06-18) and GCP
 /// (2026-08-03), of one type in two regions each.
-const ELSEWHERE: [f64; 3] = [1.0, 1.2, 1.5];
+const ELSEWHERE: [f64; 3] = [1.04, 1.2, 1.56];
 
 static BUILT_IN: LazyLock<Result<Catalogue, TableError>> = LazyLock::new(|| {
     Catalogue::read(&|file| {
@@ -219,7 +219,7 @@ fn in_region(prices: &[&PriceRow], provider: &str, wanted: Option<&str>) -> Opti
         return Some(Known::exactly(Hourly(row.usd_per_hour), Provenance::Published, told(row)));
     };
     let [low, value, high] = ELSEWHERE.map(|by| Hourly(row.usd_per_hour * by));
-    let source = format!("{}, times 1 to 1.5: no price of {wanted} is known", told(row));
+    let source = format!("{}, times 1.04 to 1.56: no price of {wanted} is known", told(row));
     Some(Known { low, value, high, from: Provenance::Assumed, source })
 }
 

@@ -171,7 +171,8 @@ impl Planner {
                 candidate.machines_range = sampled.machines();
                 candidate.total_usd_per_hour_range = sampled.usd();
                 candidate.feasible_ratio = sampled.feasible();
-                within(&self.question, machine, &candidate)?;
+                let host = candidate.hosts.and_then(|_| self.host(machine)).map(|(_, on_one)| on_one);
+                within(&self.question, machine, &candidate, host)?;
                 Ok((candidate, sampled))
             });
             judged.map_err(|(refusal, why)| {
@@ -308,6 +309,11 @@ impl Planner {
         }
     }
 
+    /// An hour of a dedicated host for a machine, and how many of them are on it.
+    fn host(&self, machine: &Machine) -> Option<(Known<Hourly>, u32)> {
+        dedicated_host(machine, &self.world.machines, &self.question.price)
+    }
+
     /// Hosts, where they are the operator's alone, and what all machines cost an hour.
     fn price(&self, machine: &Machine, machines: u32) -> (Option<u32>, Option<Known<Hourly>>) {
         let input = &self.question.price;
@@ -320,7 +326,7 @@ impl Planner {
         if !dedicated {
             return (None, each(machine).map(|price| price.map(|price| price * f64::from(machines))));
         }
-        let Some((fee, on_one)) = dedicated_host(machine, &self.world.machines, input) else { return (None, None) };
+        let Some((fee, on_one)) = self.host(machine) else { return (None, None) };
         let hosts = machines.div_ceil(on_one);
         (Some(hosts), Some(fee.map(|fee| fee * f64::from(hosts))))
     }

@@ -13,7 +13,7 @@ pub struct TableError {
     pub file: String,
     /// From 1; the first is that of the columns' names.
     pub line: usize,
-    /// The column's place from 1, and its name.
+    /// The column's place from 1, or 0 where only its name is known, and its name.
     pub column: Option<(usize, String)>,
     pub what: String,
     pub help: String,
@@ -22,8 +22,10 @@ pub struct TableError {
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:", self.file, self.line)?;
-        if let Some((place, name)) = &self.column {
-            write!(f, "{place}: {name}:")?;
+        match &self.column {
+            Some((0, name)) => write!(f, " {name}:")?,
+            Some((place, name)) => write!(f, "{place}: {name}:")?,
+            None => {}
         }
         write!(f, " {}; {}", self.what, self.help)
     }
@@ -203,13 +205,12 @@ pub struct Entry<R> {
 }
 
 impl<R: Row> Entry<R> {
-    /// An error about one of its cells.
+    /// An error about one of its cells. The column is given by name: its place in the file is not kept.
     pub fn wrong(&self, column: &str, what: impl Into<String>, help: impl Into<String>) -> TableError {
-        let place = R::COLUMNS.iter().position(|name| *name == column).map_or(0, |place| place + 1);
         TableError {
             file: self.file.to_string(),
             line: self.line,
-            column: Some((place, column.to_owned())),
+            column: Some((0, column.to_owned())),
             what: what.into(),
             help: help.into(),
         }

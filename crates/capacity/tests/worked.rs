@@ -339,7 +339,7 @@ fn the_whole_catalogue_takes_no_time() {
 /// An edge zone of a cloud has four types, at a price of its own; nothing else of a cloud is near enough.
 #[test]
 fn a_near_site_has_few_types_at_its_own_price() {
-    let site = "[site]\nlatency = '4 ms'\nhave_power = false\n[[site.option]]\nname = 'edge zone'\nlatency = '1 ms'\n";
+    let site = "[site]\nlatency = '4 ms'\nhave_power = false\n[[site.option]]\nname = 'edge zone'\nlatency = '1 ms'\nneeds_power = false\n";
     let answer = answer(&format!("{UPF}\n{site}").replace("measured-only", "extrapolate"));
     let edge = of(&answer, "r5.2xlarge");
     let site = edge.site.as_ref().unwrap();

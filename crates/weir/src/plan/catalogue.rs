@@ -281,7 +281,9 @@ pub fn append(rows: Vec<MeasurementRow>, source: SourceRow, folder: &Path) -> an
             line: 0,
         });
     }
-    let mut all = Shelf::read(None)?;
+    let files = TABLES.into_iter().chain(LISTS.map(|(name, _)| name));
+    let begun = files.into_iter().any(|name| folder.join(name).exists());
+    let mut all = Shelf::read(begun.then_some(folder))?;
     all.catalogue.merge(own.clone());
     all.finish()?;
     for (name, text) in [(MeasurementRow::FILE, write(&own.measurements)), (SourceRow::FILE, write(&own.sources))] {
