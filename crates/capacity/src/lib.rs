@@ -19,6 +19,7 @@
 //! | `packets.rs`, `spread.rs`, `sample.rs` | packet rates nobody measured, ranges, the answer at many points |
 //! | `machine.rs`, `catalogue.rs`, `onprem.rs` | machines |
 //! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
+//! | `path.rs`, `bill.rs`, `years.rs` | what the path of the traffic costs, the day's bill, costs year by year |
 //! | `question.rs`, `check.rs`, `fit.rs`, `plan.rs` | the question, one machine, all of them |
 //! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
 //! | `reproduce.rs` | published figures, calculated again |
@@ -27,6 +28,7 @@
 // Names and types document most items; comments are written where they add a unit, a clause or a reason.
 #![allow(missing_docs)]
 
+pub mod bill;
 pub mod bounds;
 pub mod catalogue;
 mod check;
@@ -44,6 +46,7 @@ pub mod limits;
 pub mod machine;
 pub mod onprem;
 pub mod packets;
+pub mod path;
 pub mod placement;
 pub mod plan;
 pub mod price;
@@ -60,3 +63,4 @@ pub mod sources;
 pub mod spread;
 pub mod unit;
 pub mod wrong;
+pub mod years;

@@ -10,6 +10,7 @@ use crate::headline::{Headline, pareto};
 use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
 use crate::machine::{Machine, Place};
+use crate::onprem::Server;
 use crate::placement::{host_of, instances_per_host, sharing, with_spares};
 use crate::price::{self, Traffic};
 use crate::quantity::{BitRate, Hourly, Power, Ratio};
@@ -29,6 +30,8 @@ pub struct World {
     pub machines: Vec<Machine>,
     /// Kinds of sites.
     pub sites: Vec<Site>,
+    /// What servers among the machines cost to buy and to run.
+    pub servers: Vec<Server>,
 }
 
 /// A question, checked, with all it takes to answer it.
@@ -97,7 +100,9 @@ impl Planner {
                 crate::packets::raise(machine, samples, all);
             }
         }
-        let traffic = Traffic::of(&demand, &question.price);
+        let mut traffic = Traffic::of(&demand, &question.price);
+        let mean = crate::bill::mean(question.demand.day.as_deref());
+        traffic.path = crate::path::charges(&question.price.path, &question.failure, &demand, mean)?;
         Ok(Self { question, world, demand, unit, sources, traffic })
     }
 
@@ -132,6 +137,8 @@ impl Planner {
             equal_cost: crate::scale_out::equal_cost(self, &candidates),
             day: crate::day::day(self, &candidates),
             hybrid: crate::day::hybrid(self, &candidates),
+            bills: crate::bill::bills(self, &candidates),
+            by_year: crate::years::by_year(self, &candidates),
             sites,
             curves: self.curves(),
             notes: self.notes(&candidates),
@@ -393,7 +400,9 @@ impl Planner {
                     .to_owned(),
             );
         }
-        if let (Some(crossings), Some(bits)) = (self.question.price.transit_crossings, self.demand.bits())
+        let input = &self.question.price;
+        let of_path = input.path.transit.as_ref().map(|transit| transit.crossings.unwrap_or(1));
+        if let (Some(crossings), Some(bits)) = (input.transit_crossings.or(of_path), self.demand.bits())
             && crossings > 0
         {
             let attachments = (bits.0 / 100e9).ceil().max(1.0);
@@ -402,6 +411,9 @@ impl Planner {
             });
             let plural = if attachments > 1.0 { "s" } else { "" };
             notes.push(format!("transit gateway: {attachments} attachment{plural} of 100 Gbit/s in a zone{packets}"));
+        }
+        if !self.traffic.path.is_empty() && candidates.iter().any(|c| c.place == Place::Cloud && c.provider != "aws") {
+            notes.push("published prices of the path are those of AWS, for other clouds too: price.path".to_owned());
         }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());

@@ -49,6 +49,8 @@ pub struct Question {
     /// What things cost.
     #[serde(default)]
     pub price: PriceInput,
+    /// Costs year by year.
+    pub years: Option<crate::years::YearsInput>,
     /// Which machines to look at.
     #[serde(default)]
     pub candidates: CandidatesInput,
@@ -413,6 +415,8 @@ pub struct PriceInput {
     pub own_transfer: Option<Known<PerGigabyte>>,
     /// Energy on premise.
     pub energy: Option<Known<PerKilowattHour>>,
+    /// What a cloud takes for the path of the traffic, part by part.
+    pub path: crate::path::PathInput,
 }
 
 /// What leaves a cloud for money.

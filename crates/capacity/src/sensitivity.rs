@@ -91,6 +91,12 @@ const TURNS: &[Turn] = &[
         turn: |question, _, by| scale_all(question.price.transit.iter_mut(), by),
     },
     Turn {
+        input: "prices of the path",
+        change: TENTH,
+        demand: false,
+        turn: |question, _, by| crate::path::scale(&mut question.price.path, by),
+    },
+    Turn {
         input: "vCPUs of a unit",
         change: ONE,
         demand: false,

@@ -9,6 +9,9 @@ use capacity::scaling::Basis;
 use capacity::site::{SITES, Sites};
 use proptest::prelude::*;
 
+#[path = "worked/money.rs"]
+mod money;
+
 const CMTS: &str = include_str!("../../../examples/plan-cmts.toml");
 const UPF: &str = include_str!("../../../examples/plan-upf.toml");
 const DECISION: &str = include_str!("../../../examples/plan-decision.toml");
@@ -17,8 +20,9 @@ fn world(question: &Question) -> World {
     let servers: Servers = toml::from_str(SERVERS).unwrap();
     let energy = question.price.energy.as_ref();
     let mut machines = catalogue();
-    machines.extend(servers.server.iter().chain(&question.server).map(|server| server.machine(energy)));
-    World { machines, sites: toml::from_str::<Sites>(SITES).unwrap().site }
+    let servers: Vec<_> = servers.server.into_iter().chain(question.server.iter().cloned()).collect();
+    machines.extend(servers.iter().map(|server| server.machine(energy)));
+    World { machines, sites: toml::from_str::<Sites>(SITES).unwrap().site, servers }
 }
 
 fn answer(plan: &str) -> Answer {

@@ -42,7 +42,7 @@ impl Plan {
         let energy = question.price.energy.as_ref();
         machines.extend(servers.iter().map(|server| server.machine(energy)));
         let sites = comes_with_weir::<Sites>("sites.toml", SITES)?.site;
-        Ok(Self { question, text, world: World { machines, sites } })
+        Ok(Self { question, text, world: World { machines, sites, servers } })
     }
 }
 
