@@ -415,6 +415,10 @@ impl Planner {
         if !self.traffic.path.is_empty() && candidates.iter().any(|c| c.place == Place::Cloud && c.provider != "aws") {
             notes.push("published prices of the path are those of AWS, for other clouds too: price.path".to_owned());
         }
+        if self.question.demand.day.is_none() && candidates.iter().any(|c| c.usd_per_hour.is_some()) {
+            let what = "averages and months have the peak all day: add demand.day, the load of each hour";
+            notes.push(what.to_owned());
+        }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());
         }
