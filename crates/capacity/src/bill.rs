@@ -106,12 +106,15 @@ impl Rate {
     }
 }
 
+/// Machines needed, and units on one of them; or why it cannot be done.
+type Needed = Result<(u32, u32), String>;
+
 /// A machine at multiples of the demand planned for.
 pub(crate) struct Scaled<'p> {
     planner: &'p Planner,
     pub machine: &'p Machine,
     pub fit: Fit,
-    memo: RefCell<BTreeMap<u64, Result<(u32, u32), String>>>,
+    memo: RefCell<BTreeMap<u64, Needed>>,
 }
 
 impl<'p> Scaled<'p> {
@@ -120,8 +123,7 @@ impl<'p> Scaled<'p> {
         Some(Self { planner, machine, fit: planner.fit(machine, 1.0).ok()?, memo: RefCell::default() })
     }
 
-    /// Machines needed, and units on one of them.
-    pub fn at(&self, scale: f64) -> Result<(u32, u32), String> {
+    pub fn at(&self, scale: f64) -> Needed {
         let scale = scale.max(1e-6);
         if self.planner.demand.groups.is_none() && self.planner.question.failure.most_lost.is_none() {
             // What a machine carries is the same share of any demand that can be divided.
