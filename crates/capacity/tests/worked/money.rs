@@ -344,7 +344,8 @@ fn mistakes_in_money_point_at_the_key() {
     assert_eq!(Planner::new(question, world).unwrap_err().path.join("."), "price.path");
 }
 
-/// With years, a day and a path, of the whole catalogue: little more than without.
+/// With years, a day and a path, of the whole catalogue: little more than without, and not much more where a limit on what
+/// is lost has every hour fitted by itself.
 #[test]
 fn years_take_no_time() {
     let day = "day = [0.5, 0.3, 0.2, 0.21, 0.22, 0.23, 0.3, 0.5, 0.6, 0.61, 0.62, 0.63, 0.7, 0.71, 0.72, 0.73, \
@@ -371,6 +372,6 @@ fn years_take_no_time() {
         let (without, _) = time(&plan);
         let (with, answer) = time(&format!("{plan}\n{more}"));
         println!("{name}: {} machines in {without:?}, with ten years {with:?}", answer.candidates.len());
-        assert!(with < without * 3, "{name}: {with:?}, {without:?} without");
+        assert!(with < without * 6, "{name}: {with:?}, {without:?} without");
     }
 }
