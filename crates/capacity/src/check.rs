@@ -13,6 +13,8 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
     candidates(question, world)?;
     bounds(question)?;
     autoscale(question)?;
+    crate::path::check(&question.price, &question.failure)?;
+    crate::years::check(question)?;
     for (n, factor) in question.placement.sharing.iter().enumerate() {
         share(&format!("placement.sharing.{n}"), factor, "what is left beside others: above 0, at most 1")?;
     }

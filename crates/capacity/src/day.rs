@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::machine::{Machine, Place};
+use crate::bill::Scaled;
+use crate::machine::Place;
+use crate::path::Level;
 use crate::plan::{Candidate, Planner};
 
 /// Machines hour by hour.
@@ -16,46 +18,30 @@ pub struct Day {
     pub machines: Vec<u32>,
     /// Machines at the peak, all day: dollars a day.
     pub fixed_usd_per_day: f64,
-    /// Machines as needed: dollars a day.
+    /// Machines as needed, the committed base all day: dollars a day.
     pub elastic_usd_per_day: f64,
     /// Machines started in a day.
     pub starts: u32,
 }
 
-/// Hours with less than this of the peak are the night.
-const NIGHT: f64 = 0.5;
-
 /// The best candidate of a cloud over the plan's load curve; machines on premise do not come and go.
 pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
     let load = planner.question.demand.day.clone()?;
     let best = candidates.iter().find(|c| c.place == Place::Cloud && c.usd_per_hour.is_some())?;
-    let machine = planner.machine(&best.machine)?;
-    let price = best.usd_per_hour.as_ref()?.value.0 / f64::from(best.machines);
-    let machines: Vec<u32> = load.iter().map(|share| at(planner, machine, *share, best.machines)).collect();
-    let hours: u32 = machines.iter().sum();
+    let scaled = Scaled::new(planner, &best.machine)?;
+    let rate = planner.rate(scaled.machine)?;
+    let machines = scaled.day(1.0).ok()?;
+    let most = machines.iter().copied().max()?;
     let next = machines.iter().skip(1).chain(machines.first());
     let starts = machines.iter().zip(next).map(|(now, next)| next.saturating_sub(*now)).sum();
     Some(Day {
         machine: best.machine.clone(),
         load,
-        fixed_usd_per_day: 24.0 * price * f64::from(best.machines),
-        elastic_usd_per_day: price * f64::from(hours),
+        fixed_usd_per_day: rate.day(&[most; 24]).usd(),
+        elastic_usd_per_day: rate.day(&machines).usd(),
         machines,
         starts,
     })
-}
-
-/// Machines with spares at a share of the peak.
-fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
-    let scale = share.max(1e-6);
-    let auto = planner.question.autoscale.as_ref();
-    let mut failure = planner.question.failure.clone();
-    if let Some(spares) = auto.and_then(|auto| auto.spares_at_night).filter(|_| share < NIGHT) {
-        failure.spares = spares;
-    }
-    let least = auto.and_then(|auto| auto.least_machines).unwrap_or(1);
-    let fit = planner.fit(machine, scale);
-    fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &failure)).max(least).min(most)
 }
 
 /// A base on premise, the cloud for what exceeds it and for what fails.
@@ -92,11 +78,11 @@ pub(crate) fn hybrid(planner: &Planner, candidates: &[Candidate]) -> Option<Hybr
     let (server, cloud) = (best_of(Place::OnPremise)?, best_of(Place::Cloud)?);
     let each = |c: &Candidate| Some(c.usd_per_hour.as_ref()?.value.0 / f64::from(c.machines));
     let (server_usd, cloud_usd) = (each(server)?, each(cloud)?);
+    let rate = planner.rate(planner.machine(&cloud.machine)?)?;
     let fit = |c: &Candidate| planner.fit(planner.machine(&c.machine)?, 1.0).ok();
     let (server_fit, cloud_fit) = (fit(server)?, fit(cloud)?);
     let flat = vec![1.0; 24];
     let load = planner.question.demand.day.as_ref().unwrap_or(&flat);
-    let traffic = planner.traffic.cloud().0;
     let own = planner.traffic.own().0;
     let rest = |servers: u32, share: f64| match planner.demand.groups {
         // Groups stay whole, and where they are.
@@ -109,15 +95,19 @@ pub(crate) fn hybrid(planner: &Planner, candidates: &[Candidate]) -> Option<Hybr
     };
     let mix = |servers: u32| {
         let hours: Vec<u32> = load.iter().map(|share| instances(servers, *share)).collect();
-        let in_cloud: f64 = load.iter().map(|share| rest(servers, *share)).sum();
+        let outside: Vec<f64> = load.iter().map(|share| rest(servers, *share)).collect();
+        let in_cloud: f64 = outside.iter().sum();
+        let (peak, now) = (outside.iter().copied().fold(0.0, f64::max), in_cloud / load.len() as f64);
+        // Where no hour needs the cloud, nothing is paid for the path to it.
+        let path = if peak > 0.0 { planner.traffic.cloud_at(Level { now, mean: now, peak }) } else { 0.0 };
         let in_house: f64 = load.iter().sum::<f64>() - in_cloud;
         let instance_hours: u32 = hours.iter().sum();
-        let machines = 24.0 * server_usd * f64::from(servers) + cloud_usd * f64::from(instance_hours);
+        let machines = 24.0 * server_usd * f64::from(servers) + rate.least(&hours);
         Mix {
             servers,
             instances_at_peak: hours.into_iter().max().unwrap_or(0),
             instance_hours,
-            usd_per_day: machines + traffic * in_cloud + own * in_house,
+            usd_per_day: machines + path * load.len() as f64 + own * in_house,
         }
     };
     let mixes: Vec<Mix> = (0..=server_fit.needed).map(mix).collect();

@@ -20,6 +20,7 @@
 //! | `tables.rs`, `catalogue.rs` | tables of machine types, prices, measurements and sources |
 //! | `machine.rs`, `onprem.rs`, `card.rs` | machines; servers, network cards |
 //! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
+//! | `path.rs`, `bill.rs`, `years.rs` | what the path of the traffic costs, the day's bill, costs year by year |
 //! | `question.rs`, `check.rs`, `knobs.rs`, `fit.rs`, `plan.rs` | the question, what is turned of it, one machine, all of them |
 //! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
 //! | `reproduce.rs` | published figures, calculated again |
@@ -28,6 +29,7 @@
 // Names and types document most items; comments are written where they add a unit, a clause or a reason.
 #![allow(missing_docs)]
 
+pub mod bill;
 pub mod bounds;
 pub mod card;
 pub mod catalogue;
@@ -47,6 +49,7 @@ pub mod limits;
 pub mod machine;
 pub mod onprem;
 pub mod packets;
+pub mod path;
 pub mod placement;
 pub mod plan;
 pub mod price;
@@ -64,3 +67,4 @@ pub mod spread;
 pub mod tables;
 pub mod unit;
 pub mod wrong;
+pub mod years;

@@ -33,6 +33,8 @@ pub struct World {
     pub machines: Vec<Machine>,
     /// Kinds of sites.
     pub sites: Vec<Site>,
+    /// What servers among the machines cost to buy and to run.
+    pub servers: Vec<Server>,
 }
 
 impl World {
@@ -42,7 +44,7 @@ impl World {
         let energy = question.price.energy.as_ref();
         machines.extend(servers.iter().map(|server| server.machine(energy)));
         catalogue.measured(&mut machines);
-        Self { machines, sites }
+        Self { machines, sites, servers: servers.to_vec() }
     }
 }
 
@@ -115,7 +117,9 @@ impl Planner {
                 crate::packets::raise(machine, samples, all);
             }
         }
-        let traffic = Traffic::of(&demand, &question.price);
+        let mut traffic = Traffic::of(&demand, &question.price);
+        let mean = crate::bill::mean(question.demand.day.as_deref());
+        traffic.path = crate::path::charges(&question.price.path, &question.failure, &demand, mean)?;
         Ok(Self { question, world, demand, unit, sources, traffic })
     }
 
@@ -150,6 +154,8 @@ impl Planner {
             equal_cost: crate::scale_out::equal_cost(self, &candidates),
             day: crate::day::day(self, &candidates),
             hybrid: crate::day::hybrid(self, &candidates),
+            bills: crate::bill::bills(self, &candidates),
+            by_year: crate::years::by_year(self, &candidates),
             sites,
             curves: self.curves(),
             notes: self.notes(&candidates),
@@ -411,7 +417,9 @@ impl Planner {
                     .to_owned(),
             );
         }
-        if let (Some(crossings), Some(bits)) = (self.question.price.transit_crossings, self.demand.bits())
+        let input = &self.question.price;
+        let of_path = input.path.transit.as_ref().map(|transit| transit.crossings.unwrap_or(1));
+        if let (Some(crossings), Some(bits)) = (input.transit_crossings.or(of_path), self.demand.bits())
             && crossings > 0
         {
             let attachments = (bits.0 / 100e9).ceil().max(1.0);
@@ -420,6 +428,13 @@ impl Planner {
             });
             let plural = if attachments > 1.0 { "s" } else { "" };
             notes.push(format!("transit gateway: {attachments} attachment{plural} of 100 Gbit/s in a zone{packets}"));
+        }
+        if !self.traffic.path.is_empty() && candidates.iter().any(|c| c.place == Place::Cloud && c.provider != "aws") {
+            notes.push("published prices of the path are those of AWS, for other clouds too: price.path".to_owned());
+        }
+        if self.question.demand.day.is_none() && candidates.iter().any(|c| c.usd_per_hour.is_some()) {
+            let what = "averages and months have the peak all day: add demand.day, the load of each hour";
+            notes.push(what.to_owned());
         }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use crate::demand::Demand;
 use crate::known::Known;
+use crate::path::{Charge, Level, leaving};
 use crate::quantity::{BitRate, HOURS_A_MONTH, Hourly, PerGigabyte};
-use crate::question::{Leaves, PriceInput};
+use crate::question::PriceInput;
 
 /// An hour of one machine, after what a commitment takes off.
 pub fn machine(on_demand: &Known<Hourly>, price: &PriceInput) -> Known<Hourly> {
@@ -35,15 +36,13 @@ pub struct Traffic {
     pub transit_usd_per_hour: Option<Hourly>,
     /// What carrying the same on premise costs.
     pub own_usd_per_hour: Option<Hourly>,
+    /// What else a cloud takes for the path of the traffic.
+    pub path: Vec<Charge>,
 }
 
 impl Traffic {
     pub fn of(demand: &Demand, price: &PriceInput) -> Self {
-        let leaves = match price.transfer_of {
-            Leaves::Down => demand.down.bits,
-            Leaves::Up => demand.up.bits,
-            Leaves::Both => demand.bits(),
-        };
+        let leaves = leaving(demand, price.transfer_of);
         let crosses = price.transit_crossings.zip(demand.bits()).map(|(times, bits)| bits * f64::from(times));
         let cost = |bits: Option<BitRate>, each: Option<&Known<PerGigabyte>>| Some(bits? * each?.value);
         Self {
@@ -52,12 +51,23 @@ impl Traffic {
             transit_gb_per_hour: crosses.map(BitRate::gigabytes_an_hour),
             transit_usd_per_hour: cost(crosses, price.transit.as_ref()),
             own_usd_per_hour: cost(leaves, price.own_transfer.as_ref()),
+            path: Vec::new(),
         }
     }
 
     /// What a cloud takes for traffic, as far as the plan has prices.
     pub fn cloud(&self) -> Hourly {
+        let path: Hourly = self.path.iter().map(|charge| charge.usd_per_hour.value).sum();
+        self.by_the_gigabyte() + path
+    }
+
+    fn by_the_gigabyte(&self) -> Hourly {
         [self.transfer_usd_per_hour, self.transit_usd_per_hour].into_iter().flatten().sum()
+    }
+
+    /// The same at another level of demand, dollars an hour.
+    pub fn cloud_at(&self, level: Level) -> f64 {
+        self.by_the_gigabyte().0 * level.now + self.path.iter().map(|charge| charge.usd(level)).sum::<f64>()
     }
 
     /// What traffic on premise takes, as far as the plan has prices.

@@ -50,6 +50,8 @@ pub struct Question {
     /// What things cost.
     #[serde(default)]
     pub price: PriceInput,
+    /// Costs year by year.
+    pub years: Option<crate::years::YearsInput>,
     /// Which machines to look at.
     #[serde(default)]
     pub candidates: CandidatesInput,
@@ -436,6 +438,8 @@ pub struct PriceInput {
     pub own_transfer: Option<Known<PerGigabyte>>,
     /// Energy on premise.
     pub energy: Option<Known<PerKilowattHour>>,
+    /// What a cloud takes for the path of the traffic, part by part.
+    pub path: crate::path::PathInput,
 }
 
 /// What leaves a cloud for money.

@@ -34,9 +34,10 @@ enum Of {
     Transfer,
     Transit,
     OwnTransfer,
+    Path,
 }
 
-const DIMENSIONS: usize = Of::OwnTransfer as usize + 1;
+const DIMENSIONS: usize = Of::Path as usize + 1;
 
 /// Standard normal deviates.
 struct Point([f64; DIMENSIONS]);
@@ -155,8 +156,10 @@ impl Planner {
         let demand: Vec<f64> = ALL.iter().map(|point| point.at(Of::Demand, &demand)).collect();
         let traffic = [Place::Cloud, Place::OnPremise].map(|place| {
             let spreads = self.traffic_spreads(place);
+            let by_the_hour = self.path_spread(place, true);
             let each = |(point, demand): (&Point, &f64)| {
-                spreads.iter().map(|(of, usd)| point.at(*of, usd) * demand).sum::<f64>()
+                let traffic = spreads.iter().map(|(of, usd)| point.at(*of, usd) * demand).sum::<f64>();
+                traffic + by_the_hour.as_ref().map_or(0.0, |usd| point.at(Of::Path, usd))
             };
             ALL.iter().zip(&demand).map(each).collect()
         });
@@ -199,7 +202,18 @@ impl Planner {
             let by = if price.value.0 > 0.0 { usd?.0 / price.value.0 } else { 0.0 };
             Some((of, Spread::of(price).times(&Spread::exactly(by))))
         };
-        all.into_iter().filter_map(spread).collect()
+        let path = self.path_spread(place, false).map(|usd| (Of::Path, usd));
+        all.into_iter().filter_map(spread).chain(path).collect()
+    }
+
+    /// All that the path costs by the hour, or by the gigabyte, at the demand planned for.
+    fn path_spread(&self, place: Place, by_the_hour: bool) -> Option<Spread> {
+        let charges = || self.traffic.path.iter().filter(|charge| charge.count.is_some() == by_the_hour);
+        if place == Place::OnPremise || charges().next().is_none() {
+            return None;
+        }
+        let sum = |of: fn(&Known<Hourly>) -> Hourly| charges().map(|charge| of(&charge.usd_per_hour).0).sum();
+        Some(Spread::new(sum(|usd| usd.low), sum(|usd| usd.value), sum(|usd| usd.high)))
     }
 
     fn model(&self, machine: &Machine, fit: &Fit) -> Model {

@@ -73,6 +73,12 @@ const TURNS: &[Turn] = &[
         turn: |question, _, by| scale_all(question.price.transit.iter_mut(), by),
     },
     Turn {
+        input: "prices of the path",
+        change: TENTH,
+        demand: false,
+        turn: |question, _, by| crate::path::scale(&mut question.price.path, by),
+    },
+    Turn {
         input: "vCPUs of a unit",
         change: ONE,
         demand: false,
@@ -143,6 +149,6 @@ fn turned(planner: &Planner, machine: &Machine, turn: &Turn, by: f64) -> Option<
     let (mut question, mut machine) = (planner.question.clone(), machine.clone());
     (turn.turn)(&mut question, &mut machine, by);
     let demand = if turn.demand { Demand::of(&question.demand).ok()? } else { planner.demand.clone() };
-    let world = World { machines: related(planner, &machine), sites: Vec::new() };
+    let world = World { machines: related(planner, &machine), sites: Vec::new(), servers: Vec::new() };
     Planner::with_demand(question, world, demand).ok()?.candidate(&machine).ok()
 }

@@ -10,6 +10,9 @@ use capacity::scaling::Basis;
 use capacity::site::{SITES, Sites};
 use proptest::prelude::*;
 
+#[path = "worked/money.rs"]
+mod money;
+
 const CMTS: &str = include_str!("../../../examples/plan-cmts.toml");
 const UPF: &str = include_str!("../../../examples/plan-upf.toml");
 const DECISION: &str = include_str!("../../../examples/plan-decision.toml");

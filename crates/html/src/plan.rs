@@ -9,6 +9,7 @@ use capacity::headline::Pareto;
 use capacity::limits::Allows;
 use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
+use capacity::years::{Kind, Tco};
 
 use crate::svg::{Bar, Drawn, Series, bars, escape, plot};
 use crate::{begin, figure, list, section, table};
@@ -50,6 +51,8 @@ pub fn body(answer: &Answer) -> String {
     out += &equal_cost(answer);
     out += &day(answer);
     out += &hybrid(answer);
+    out += &bills(answer);
+    out += &by_year(answer);
     out += &sites(answer);
     out += &demand(answer);
     out += &refused(answer);
@@ -312,6 +315,46 @@ fn hybrid(answer: &Answer) -> String {
     );
     let title = format!("A base of {} on premise, {} for the rest", hybrid.server, hybrid.cloud);
     section(&title, &(figure(&bars(&all)) + &text))
+}
+
+fn bills(answer: &Answer) -> String {
+    let Some(first) = answer.bills.first() else { return String::new() };
+    let all: Vec<_> = answer.bills.iter().take(FEW).enumerate().map(|(n, bill)| (n == 0, rows::bill(bill))).collect();
+    let parts: Vec<_> = first.parts.iter().map(|part| (false, rows::part(part))).collect();
+    let over_the_day = section("What it costs over the day, machines and traffic", &table(&rows::BILL, &all));
+    over_the_day + &section(&format!("The bill of {}", first.machine), &table(&rows::PART, &parts))
+}
+
+fn by_year(answer: &Answer) -> String {
+    let Some(by_year) = &answer.by_year else { return String::new() };
+    let kinds = rows::kinds(by_year);
+    let class = |kind: Kind| match kind {
+        Kind::Cloud => "a",
+        Kind::Own => "b",
+        Kind::Hybrid => "good",
+    };
+    let line = |option: &&Tco| Series {
+        name: option.kind.to_string(),
+        points: option.years.iter().map(|year| (f64::from(year.year), year.total_usd / 1e3)).collect(),
+        class: class(option.kind),
+        drawn: if option.years.len() > 1 { Drawn::Line } else { Drawn::Dots },
+    };
+    let series: Vec<Series> = kinds.iter().map(line).collect();
+    if series.is_empty() {
+        return String::new();
+    }
+    let all: Vec<_> = kinds.iter().enumerate().map(|(n, option)| (n == 0, rows::tco(option))).collect();
+    let chart = figure(&plot(&series, "year", "thousand $ a year, undiscounted"));
+    let title = format!("By year, discounted at {} a year", percent(by_year.discount_rate));
+    let mut out = section(&title, &(chart + &table(&rows::TCO, &all)));
+    for option in kinds {
+        let years: Vec<_> = option.years.iter().map(|year| (false, rows::year(year))).collect();
+        let title = format!("By year, {}: {}", option.kind, rows::made_of(option));
+        out += &section(&title, &table(&rows::YEAR, &years));
+    }
+    let not = |one: &capacity::years::RefusedOverYears| format!("not in every year: {}: {}", one.machine, one.why);
+    let refused: Vec<String> = by_year.refused.iter().map(not).collect();
+    if refused.is_empty() { out } else { out + &list(refused.iter()) }
 }
 
 fn sites(answer: &Answer) -> String {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::bill::Bill;
 use crate::bounds::Whereto;
 use crate::choice::Choice;
 use crate::day::{Day, Hybrid};
@@ -22,6 +23,7 @@ use crate::scaling::{Basis, Confidence};
 use crate::sensitivity::Lever;
 use crate::site::{self};
 use crate::unit::Unit;
+use crate::years::ByYear;
 
 /// The answer to a plan. Quantities are in base units: bits, packets and dollars a second, a second and an hour.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -58,6 +60,10 @@ pub struct Answer {
     pub day: Option<Day>,
     /// A base on premise, the cloud for the rest.
     pub hybrid: Option<Hybrid>,
+    /// What the best candidates cost over the day, with traffic.
+    pub bills: Vec<Bill>,
+    /// What the best candidates cost year by year, if the plan has years.
+    pub by_year: Option<ByYear>,
     /// Where to put it.
     pub sites: Vec<site::Judged>,
     /// What was measured, by machine, and the law through it.

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use capacity::bill::{Bill, Part};
 use capacity::headline::Pareto;
 use capacity::ideal::Size;
 use capacity::limits::Bound;
 use capacity::plan::{Answer, Candidate, Lost};
-use capacity::quantity::digits;
+use capacity::quantity::{HOURS_A_MONTH, digits};
+use capacity::years::{ByYear, Kind, Tco, Year};
 use quantity::grouped;
 
 /// Candidates shown unless all are asked for.
@@ -20,6 +22,28 @@ pub const PARETO: [&str; 7] =
     ["machine", ">machines", ">$/h at P90", ">lost with one", ">own power", ">margin", "best in"];
 /// Heads of [`size`].
 pub const SIZE: [&str; 7] = [">units", ">vCPUs", ">interfaces", ">each way", ">machines", ">$/h", ">lost with one"];
+/// Heads of [`bill`].
+pub const BILL: [&str; 5] = ["machine", ">$/h at the peak", ">$/h on average", ">$/month", ">$/subscriber month"];
+/// Heads of [`part`].
+pub const PART: [&str; 6] = ["part", ">$/h at the peak", ">$/h on average", ">$/month", "price", "how"];
+/// Heads of [`tco`].
+pub const TCO: [&str; 5] = ["", "machines", ">total $", ">NPV $", ">worth at the end $"];
+/// Heads of [`year`].
+pub const YEAR: [&str; 13] = [
+    ">year",
+    ">instances",
+    ">servers",
+    ">bought",
+    ">purchases $",
+    ">instances $",
+    ">rack, support $",
+    ">energy $",
+    ">power, PUE",
+    ">traffic $",
+    ">total $",
+    ">discounted $",
+    ">$/subscriber month",
+];
 /// Heads of [`refusals`].
 pub const REFUSALS: [&str; 4] = [">machines", "", "why", "such as"];
 
@@ -68,6 +92,83 @@ pub fn pareto(one: &Pareto) -> Vec<String> {
         percent_whole(one.margin),
         one.best_in.join(", "),
     ]
+}
+
+/// What a machine costs over the day, with traffic.
+pub fn bill(bill: &Bill) -> Vec<String> {
+    vec![
+        bill.machine.clone(),
+        usd(bill.usd_per_hour_at_peak),
+        usd(bill.usd_per_hour_mean),
+        whole_usd(bill.usd_per_month),
+        bill.usd_per_subscriber_month.map_or_else(|| "–".to_owned(), digits),
+    ]
+}
+
+/// A part of a bill.
+pub fn part(part: &Part) -> Vec<String> {
+    vec![
+        part.what.clone(),
+        usd(part.usd_per_hour_at_peak),
+        usd(part.usd_per_hour_mean),
+        whole_usd(part.usd_per_hour_mean * HOURS_A_MONTH),
+        part.from.to_string(),
+        part.why.clone(),
+    ]
+}
+
+/// The best option of each kind, the least net present value first.
+pub fn kinds(by_year: &ByYear) -> Vec<&Tco> {
+    let mut seen: Vec<Kind> = Vec::new();
+    let first = |option: &&Tco| {
+        let new = !seen.contains(&option.kind);
+        seen.extend(new.then_some(option.kind));
+        new
+    };
+    by_year.options.iter().filter(first).collect()
+}
+
+/// What an option consists of.
+pub fn made_of(option: &Tco) -> String {
+    let machines = [&option.server, &option.instance];
+    let text = machines.into_iter().flatten().cloned().collect::<Vec<_>>().join(" + ");
+    option.base_ratio.map_or(text.clone(), |base| format!("{text} above {} of the peak", percent(base)))
+}
+
+/// An option over all years.
+pub fn tco(option: &Tco) -> Vec<String> {
+    let left = if option.server.is_some() { whole_usd(option.left_usd) } else { "–".to_owned() };
+    vec![option.kind.to_string(), made_of(option), whole_usd(option.total_usd), whole_usd(option.npv_usd), left]
+}
+
+/// A year of an option.
+pub fn year(year: &Year) -> Vec<String> {
+    let bought = match (year.added, year.replaced) {
+        (0, 0) => "–".to_owned(),
+        (added, 0) => format!("+ {added}"),
+        (0, replaced) => format!("{replaced} replaced"),
+        (added, replaced) => format!("+ {added}, {replaced} replaced"),
+    };
+    vec![
+        year.year.to_string(),
+        year.instances.to_string(),
+        year.servers.to_string(),
+        bought,
+        whole_usd(year.purchases_usd),
+        whole_usd(year.instances_usd),
+        whole_usd(year.hosting_usd),
+        maybe(year.energy_usd, whole_usd),
+        year.power.map_or_else(|| "–".to_owned(), |power| power.to_string()),
+        whole_usd(year.traffic_usd),
+        whole_usd(year.total_usd),
+        whole_usd(year.discounted_usd),
+        year.usd_per_subscriber_month.map_or_else(|| "–".to_owned(), digits),
+    ]
+}
+
+/// Dollars, whole, thousands apart.
+pub fn whole_usd(value: f64) -> String {
+    grouped(value.round().max(0.0) as u64)
 }
 
 /// A size of the ideal instance.

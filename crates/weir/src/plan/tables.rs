@@ -40,6 +40,8 @@ pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     out += &equal_cost(answer, style);
     out += &day(answer, style);
     out += &hybrid(answer, style);
+    out += &bills(answer, all, style);
+    out += &by_year(answer, style);
     out += &sites(answer, style);
     if !answer.notes.is_empty() {
         out += &title("To know", style);
@@ -68,6 +70,14 @@ fn demand(answer: &Answer, style: Style) -> String {
         if let (Some(gb), Some(cost)) = (gb, cost) {
             table.row([what.to_owned(), format!("{} GB/h, {} $/h, on top", count(gb.round() as u64), usd(cost.0))]);
         }
+    }
+    for charge in &traffic.path {
+        let cost = usd(charge.usd_per_hour.value.0);
+        let said = match (charge.count, charge.gb_per_hour) {
+            (Some(pieces), _) => format!("{}, {cost} $/h, on top", digits(pieces)),
+            (None, gb) => format!("{} GB/h, {cost} $/h, on top", count(gb.unwrap_or(0.0).round() as u64)),
+        };
+        table.row([charge.what.to_owned(), said]);
     }
     table.render(style)
 }
@@ -239,6 +249,49 @@ fn hybrid(answer: &Answer, style: Style) -> String {
     out += &table.render(style);
     let (n, cost) = (hybrid.failover_instances, usd(hybrid.failover_usd_per_hour));
     let _ = writeln!(out, "  one server lost: {n} × {} take over for {cost} $/h while it lasts", hybrid.cloud);
+    out
+}
+
+fn bills(answer: &Answer, all: bool, style: Style) -> String {
+    let Some(first) = answer.bills.first() else { return String::new() };
+    let mut out = title("What it costs over the day, machines and traffic", style);
+    let mut table = Table::new(&rows::BILL);
+    let shown = if all { answer.bills.len() } else { FEW / 2 };
+    answer.bills.iter().take(shown).for_each(|bill| table.row(rows::bill(bill)));
+    out += &table.render(style);
+    out += &title(&format!("The bill of {}", first.machine), style);
+    let mut table = Table::new(&rows::PART);
+    first.parts.iter().for_each(|part| table.row(rows::part(part)));
+    out + &table.render(style)
+}
+
+fn by_year(answer: &Answer, style: Style) -> String {
+    let Some(by_year) = &answer.by_year else { return String::new() };
+    let mut out = title(&format!("By year, discounted at {} a year", percent(by_year.discount_rate)), style);
+    let mut table = Table::new(&[">year", ">to carry at the peak", ">subscribers"]);
+    for year in &by_year.demand {
+        let carried = match (year.bits, year.packets) {
+            (Some(bits), _) => bits.to_string(),
+            (None, packets) => maybe(packets, |packets| packets.to_string()),
+        };
+        let subscribers = year.subscribers.map_or_else(|| "–".to_owned(), |n| count(n.round() as u64));
+        table.row([year.year.to_string(), carried, subscribers]);
+    }
+    out += &table.render(style);
+    out += "\n";
+    let kinds = rows::kinds(by_year);
+    let mut table = Table::new(&rows::TCO);
+    kinds.iter().for_each(|option| table.row(rows::tco(option)));
+    out += &table.render(style);
+    for option in kinds {
+        let mut table = Table::new(&rows::YEAR);
+        option.years.iter().for_each(|year| table.row(rows::year(year)));
+        out += &title(&format!("By year, {}: {}", option.kind, rows::made_of(option)), style);
+        out += &table.render(style);
+    }
+    for refused in &by_year.refused {
+        out += &item("  · ", &format!("not in every year: {}: {}", refused.machine, refused.why), style);
+    }
     out
 }
 

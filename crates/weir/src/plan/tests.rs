@@ -49,6 +49,8 @@ fn a_page_is_complete_in_itself() {
             let page = page.replace("http://www.w3.org/2000/svg", "");
             assert!(!page.contains(outside), "{plan} has {outside}");
         }
+        assert!(page.contains("What it costs over the day, machines and traffic"), "{plan}");
+        assert_eq!(page.contains("By year, discounted at 8 % a year"), plan == "plan-decision.toml", "{plan}");
         let opened = page.matches("<svg").count();
         assert!(opened >= 2 && opened == page.matches("</svg>").count(), "{plan}: {opened} plots");
     }
