@@ -195,6 +195,7 @@ pub fn setup(fleet: &Fleet) -> String {
         metrics: place("METRICS"),
         health: Some(place("HEALTH")),
         ledger: "/var/lib/weir/@GATEWAY_NUMBER@/ledger".to_owned(),
+        any_mac: true,
         socket: "/run/weir/@GATEWAY_NUMBER@.sock".to_owned(),
     };
     let cpus = |of: fn(&Fleet, u32) -> Vec<u32>| {
@@ -208,7 +209,7 @@ pub fn setup(fleet: &Fleet) -> String {
     let unit: String = UNIT.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect();
     SETUP
         .replace("@UNIT@", &unit)
-        .replace("@GATEWAY@", &toml(fleet, &places))
+        .replace("@GATEWAY@", &toml(fleet, &places, 0).unwrap_or_default())
         .replace("@GATEWAYS@", &fleet.gateways().to_string())
         .replace("@RUN@", &format!("--pool-from-ordinal {}", fleet.ordinals()))
         .replace("@WORKERS@", &fleet.workers().to_string())

@@ -39,7 +39,7 @@ fn gateways_configurations_are_in_order() {
     for more in ["", "[deploy]\nio = \"xdp\"\n", "[deploy]\nio = \"ring\"\n"] {
         let plan = plan(&format!("{}\n{more}", example())).unwrap();
         let fleet = fleet(&plan, None, None).unwrap();
-        let configmap = ::deploy::kubernetes::configuration(&fleet);
+        let configmap = ::deploy::kubernetes::configuration(&fleet, 0);
         let loaded =
             Loaded::of(Text { name: "gateway.toml".into(), text: configmap }).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(loaded.config.metrics.unwrap().address.port(), 9464);
