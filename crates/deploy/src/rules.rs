@@ -5,6 +5,7 @@ mod cloud_formation;
 mod first_apply;
 mod first_stack;
 mod manifests;
+mod modules;
 
 use crate::cidr::Cidr;
 use crate::finding::Finding;
@@ -15,6 +16,7 @@ pub use cloud_formation::{cloud_formation, cloud_formation_of_stacks, size};
 pub use first_apply::folders;
 pub use first_stack::first_stack;
 pub use manifests::manifests;
+pub use modules::module;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.
 pub fn fleet(fleet: &Fleet) -> Vec<Finding> {

@@ -3,10 +3,15 @@
 use super::direct_connect;
 use super::{Kind, Resources, attribute, in_zone, nothing, reference, sub, subnet, tags, when};
 use crate::cidr::Cidr;
-use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::fleet::{FIRST_ADDRESS, Fleet, Gateway};
 use crate::node::Node;
 use crate::settings::Case;
 use crate::{list, map};
+
+/// Whether all is in one VPC. A cable gateway needs no other: its subscribers' addresses stay behind it.
+pub(super) fn is_single(fleet: &Fleet) -> bool {
+    fleet.settings.aws.single_vpc || fleet.gateway == Gateway::Cmts
+}
 
 fn vpc_of(cidr: Cidr, name: &str) -> Node {
     map! {
@@ -15,7 +20,7 @@ fn vpc_of(cidr: Cidr, name: &str) -> Node {
 }
 
 /// The zone of a subnet: an Outpost's own, where there is one.
-fn zone_of(fleet: &Fleet, zone: u32) -> Node {
+pub(super) fn zone_of(fleet: &Fleet, zone: u32) -> Node {
     let letter = fleet.settings.aws.zones.get(zone as usize).map_or("a", String::as_str);
     sub(format!("${{AWS::Region}}{letter}"))
 }
@@ -64,7 +69,7 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
     for zone in 0..fleet.zones {
         for (kind, name) in KINDS {
             let is_needed = match kind {
-                Kind::Transit => !aws.single_vpc,
+                Kind::Transit => !is_single(fleet),
                 Kind::Control => aws.case == Case::Outpost,
                 _ => true,
             };
@@ -73,7 +78,7 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
             }
         }
     }
-    if aws.single_vpc {
+    if is_single(fleet) {
         for (kind, name) in [(Kind::Generator, "Generator"), (Kind::Responder, "Responder")] {
             if let Some(cidr) = subnet(fleet, 0, kind) {
                 add_subnet(fleet, resources, "Vpc", name, 0, cidr);
@@ -129,7 +134,7 @@ pub fn outside(fleet: &Fleet, resources: &mut Resources) {
             resources.after("LocalGateway");
         }
     }
-    if aws.single_vpc {
+    if is_single(fleet) {
         let zone = in_zone("Nat", fleet, 0);
         for inner in ["Generator", "Responder"] {
             let out = route(inner, "0.0.0.0/0", "NatGatewayId", reference(&zone));
@@ -231,7 +236,6 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
 
 /// For each gateway of each machine there may be: an interface on either side, and the route to its subscribers.
 pub fn sets(fleet: &Fleet, resources: &mut Resources) {
-    let aws = &fleet.settings.aws;
     let security = |about: &str, protocol: &str| {
         map! {
             "GroupDescription" => about,
@@ -240,14 +244,20 @@ pub fn sets(fleet: &Fleet, resources: &mut Resources) {
         }
     };
     resources.add("Forwarded", "AWS::EC2::SecurityGroup", security("What gateways forward is theirs to judge", "-1"));
+    if fleet.gateway == Gateway::Bng {
+        tunnels(fleet, resources);
+    }
     let tables: Vec<String> = (0..fleet.zones)
         .flat_map(|zone| ["Transit", "Public"].map(|name| in_zone(name, fleet, zone)))
         .chain(["Responder".to_owned()])
-        .filter(|name| if aws.single_vpc { !name.starts_with("Transit") } else { name != "Responder" })
+        .filter(|name| if is_single(fleet) { !name.starts_with("Transit") } else { name != "Responder" })
         .collect();
     for machine in 0..fleet.most_machines() {
         for gateway in 0..fleet.gateways() {
             let ordinal = fleet.ordinal(machine, gateway);
+            if ordinal >= fleet.ordinals() {
+                continue;
+            }
             for (role, kind) in [("access", Kind::Access), ("core", Kind::Core)] {
                 if let Some(properties) = interface(fleet, machine, gateway, role, kind) {
                     resources.add(name_of(kind, ordinal), "AWS::EC2::NetworkInterface", properties);
@@ -272,30 +282,65 @@ fn interface(fleet: &Fleet, machine: u32, gateway: u32, role: &str, kind: Kind) 
     let (zone, ordinal) = (fleet.zone(machine), fleet.ordinal(machine, gateway));
     let network = subnet(fleet, zone, kind)?;
     let tag = |key: &str, value: Node| map! { "Key" => format!("weir-{key}"), "Value" => value };
-    let first = network.address(FIRST_ADDRESS.into())?;
+    // A user plane adds its ordinal itself.
+    let first = match fleet.fixed() {
+        None => network.address(FIRST_ADDRESS.into())?,
+        Some(_) => fleet.address(network, ordinal)?,
+    };
+    let mut tags = vec![
+        tag("stack", reference("AWS::StackName")),
+        tag("machine", machine.to_string().into()),
+        tag("gateway", gateway.to_string().into()),
+        tag("role", role.into()),
+        tag("first", format!("{first}/{}", network.prefix()).into()),
+        tag("router", network.address(1)?.to_string().into()),
+        tag("n4", fleet.address(subnet(fleet, zone, Kind::Admin)?, ordinal)?.to_string().into()),
+    ];
+    let bng = &fleet.settings.bng;
+    let is_tunnel = fleet.gateway == Gateway::Bng && kind == Kind::Access;
+    if is_tunnel {
+        let end = bng.tunnels.get(ordinal as usize % bng.tunnels.len().max(1))?;
+        tags.extend([tag("tunnel", end.to_string().into()), tag("vni", (bng.first_vni + ordinal).to_string().into())]);
+    }
     Some(map! {
         "Description" => format!("{role} of gateway {gateway} of machine {machine}"),
         "SubnetId" => reference(in_zone(if kind == Kind::Access { "Access" } else { "Core" }, fleet, zone)),
         "PrivateIpAddress" => fleet.address(network, ordinal)?.to_string(),
         "SourceDestCheck" => false,
-        "GroupSet" => list![reference("Forwarded")],
-        "Tags" => list![
-            tag("stack", reference("AWS::StackName")),
-            tag("machine", machine.to_string().into()),
-            tag("gateway", gateway.to_string().into()),
-            tag("role", role.into()),
-            tag("first", format!("{first}/{}", network.prefix()).into()),
-            tag("router", network.address(1)?.to_string().into()),
-            tag("n4", fleet.address(subnet(fleet, zone, Kind::Admin)?, ordinal)?.to_string().into()),
-        ],
+        "GroupSet" => list![reference(if is_tunnel { "Tunnels" } else { "Forwarded" })],
+        "Tags" => tags,
     })
+}
+
+/// The tunnels that lines come by end in the instance's own network stack: only their ends may send there.
+fn tunnels(fleet: &Fleet, resources: &mut Resources) {
+    let mut ends = fleet.settings.bng.tunnels.clone();
+    ends.sort_unstable();
+    ends.dedup();
+    let from = |end: &std::net::Ipv4Addr| {
+        map! {
+            "IpProtocol" => "udp", "FromPort" => 4789_i64, "ToPort" => 4789_i64, "CidrIp" => format!("{end}/32"),
+            "Description" => "VXLAN",
+        }
+    };
+    let group = map! {
+        "GroupDescription" => "Tunnels that lines come by",
+        "VpcId" => reference("Vpc"),
+        "SecurityGroupIngress" => ends.iter().map(from).collect::<Vec<_>>(),
+    };
+    resources.add("Tunnels", "AWS::EC2::SecurityGroup", group);
+}
+
+/// Every gateway's address in a kind of subnet.
+pub(crate) fn addresses(fleet: &Fleet, kind: Kind) -> Vec<String> {
+    let of = |ordinal: u32| {
+        let zone = fleet.zone(ordinal / fleet.gateways().max(1));
+        subnet(fleet, zone, kind).and_then(|network| fleet.address(network, ordinal))
+    };
+    (0..fleet.ordinals()).filter_map(of).map(|address| address.to_string()).collect()
 }
 
 /// Where control planes find each gateway.
 pub(crate) fn pfcp_addresses(fleet: &Fleet) -> Vec<String> {
-    let of = |ordinal: u32| {
-        let zone = fleet.zone(ordinal / fleet.gateways().max(1));
-        subnet(fleet, zone, Kind::Admin).and_then(|network| fleet.address(network, ordinal))
-    };
-    (0..fleet.ordinals()).filter_map(of).map(|address| address.to_string()).collect()
+    addresses(fleet, Kind::Admin)
 }

@@ -91,6 +91,14 @@ pub fn bng() -> Fleet {
     }
 }
 
+/// The same on dedicated hosts of an Outpost.
+pub fn bng_on_an_outpost() -> Fleet {
+    let mut fleet = bng();
+    fleet.settings.aws.case = deploy::settings::Case::Outpost;
+    fleet.dedicated = true;
+    fleet
+}
+
 /// Several gateways on a machine, three zones, two workers each, AF_XDP.
 pub fn large() -> Fleet {
     let upf = upf();
