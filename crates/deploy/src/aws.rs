@@ -46,6 +46,8 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     found.extend(rules::first_stack(&whole));
     let module = crate::module::module(fleet, &whole);
     found.extend(rules::module(&module));
+    found.extend(rules::reach(fleet, &whole));
+    found.extend(rules::reach(fleet, &module));
     let (template, below) = nested::split(fleet, whole);
     found.extend(rules::first_stack(&template));
     for part in below.iter().map(|(_, part)| part).chain([&template]) {
@@ -144,15 +146,12 @@ fn networks(fleet: &Fleet, found: &mut Vec<Finding>) {
 /// What is on the access side of gateways that are wired is somewhere that a route leads to.
 fn access(fleet: &Fleet, found: &mut Vec<Finding>) {
     let aws = &fleet.settings.aws;
-    let mut reached = vec![aws.vpc];
+    let mut reached: Vec<Cidr> = generator(fleet).into_iter().collect();
     if aws.case != Case::Cloud {
         reached.push(aws.on_premise);
     }
-    if !network::is_single(fleet) {
-        reached.push(aws.generator_vpc);
-    }
-    let help =
-        "addresses of deploy.aws.on_premise with case = \"hybrid\" or \"outpost\", or of the generator's network";
+    let networks: Vec<String> = reached.iter().map(Cidr::to_string).collect();
+    let help = format!("in {}; with aws.case = \"hybrid\" or \"outpost\", aws.on_premise too", networks.join(" or "));
     match fleet.gateway {
         Gateway::Cmts if !reached.iter().any(|network| network.contains(fleet.settings.cmts.devices)) => {
             let what = format!("no route leads to Remote-PHY devices in {}", fleet.settings.cmts.devices);
@@ -168,13 +167,13 @@ fn access(fleet: &Fleet, found: &mut Vec<Finding>) {
                 found.push(Finding::at("deploy.bng.tunnels", format!("no route leads to {end}"), help));
             }
         }
-        _ => {}
+        Gateway::Upf | Gateway::Cmts => {}
     }
 }
 
 /// Kinds of subnets, in the order they lie in a VPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Public,
     Admin,
     Access,
@@ -186,7 +185,7 @@ enum Kind {
 }
 
 /// A zone's part of the gateways' VPC: eight parts for each zone.
-fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
+pub(crate) fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     let (vpc, parts) = (fleet.settings.aws.vpc, fleet.zones.max(1) * 8);
     // As small as 256 addresses, as large as all parts have room for.
     let largest = vpc.prefix() + parts.next_power_of_two().trailing_zeros() as u8;
@@ -194,6 +193,22 @@ fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     let fits = |prefix: &u8| 1_u64 << (32 - u32::from(*prefix)) >= wanted;
     let prefix = (largest.min(24)..=24).rev().find(fits).unwrap_or(largest.min(24));
     vpc.part(zone * 8 + kind as u32, prefix)
+}
+
+/// The generator's network.
+pub(crate) fn generator(fleet: &Fleet) -> Option<Cidr> {
+    match network::is_single(fleet) {
+        true => subnet(fleet, 0, Kind::Generator),
+        false => fleet.settings.aws.generator_vpc.part(0, 24),
+    }
+}
+
+/// The responder's network.
+pub(crate) fn responder(fleet: &Fleet) -> Option<Cidr> {
+    match network::is_single(fleet) {
+        true => subnet(fleet, 0, Kind::Responder),
+        false => fleet.settings.aws.responder_vpc.part(0, 24),
+    }
 }
 
 /// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises; or those
@@ -211,7 +226,7 @@ fn peers(fleet: &Fleet) -> Vec<Cidr> {
 }
 
 /// The name of something in a zone: `AccessA`.
-fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
+pub(crate) fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
     let letter = fleet.settings.aws.zones.get(zone as usize).map_or("X".to_owned(), |zone| zone.to_ascii_uppercase());
     format!("{what}{letter}")
 }

@@ -13,6 +13,7 @@ use crate::fleet::Fleet;
 use crate::node::Node;
 use crate::{list, map};
 
+pub use resources::kind_of;
 use value::Scope;
 
 /// Resources of a template that a module has no need of: the attachment of Direct Connect is looked up by a data source, and

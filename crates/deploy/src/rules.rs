@@ -6,6 +6,7 @@ mod first_apply;
 mod first_stack;
 mod manifests;
 mod modules;
+mod reach;
 
 use crate::cidr::Cidr;
 use crate::finding::Finding;
@@ -17,6 +18,7 @@ pub use first_apply::folders;
 pub use first_stack::first_stack;
 pub use manifests::manifests;
 pub use modules::module;
+pub use reach::reach;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.
 pub fn fleet(fleet: &Fleet) -> Vec<Finding> {

@@ -22,7 +22,12 @@ fn written(name: &str, fleet: &Fleet) -> Vec<deploy::File> {
 fn cfn_lint_finds_nothing() {
     let (outpost, hybrid) = (fleets::case(Case::Outpost), fleets::case(Case::Hybrid));
     let all = [("upf", fleets::upf()), ("large", fleets::large()), ("single", fleets::single())];
-    let wired = [("cmts", fleets::cmts()), ("bng", fleets::bng()), ("bng-outpost", fleets::bng_on_an_outpost())];
+    let wired = [
+        ("cmts", fleets::cmts()),
+        ("bng", fleets::bng()),
+        ("bng-outpost", fleets::bng_on_an_outpost()),
+        ("cmts-trial", fleets::cmts_in_the_cloud()),
+    ];
     for (name, fleet) in all.into_iter().chain([("outpost", outpost), ("hybrid", hybrid)]).chain(wired) {
         let folder = fleets::write(&format!("aws-{name}"), &written(name, &fleet));
         // The image depends on the processor only.

@@ -151,30 +151,39 @@ fn traffic_hosts_that_start_nothing_are_found() {
 /// The scripts on the way into an instance are scripts, the ones inside of them, too.
 #[test]
 fn scripts_of_instances_can_be_read() {
-    let template = template(&fleets::upf());
-    let of = |path: &[&str]| {
-        let coded = template.at(path).expect("user data");
-        coded.text().or_else(|| coded.get("Fn::Sub")?.text()).expect("a text").to_owned()
-    };
-    let mut scripts =
-        vec![("launch", of(&["Resources", "Launch", "Properties", "LaunchTemplateData", "UserData", "Fn::Base64"]))];
-    for host in ["GeneratorHost", "ResponderHost"] {
-        scripts.push((host, of(&["Resources", host, "Properties", "UserData", "Fn::Base64"])));
+    let hosts: &[&str] = &["GeneratorHost", "ResponderHost"];
+    let all = [("upf", fleets::upf(), hosts), ("cmts", fleets::cmts(), &[]), ("bng", fleets::bng(), &[])];
+    for (fleet_name, fleet, hosts) in all {
+        let template = template(&fleet);
+        let of = |path: &[&str]| {
+            let coded = template.at(path).expect("user data");
+            coded.text().or_else(|| coded.get("Fn::Sub")?.text()).expect("a text").to_owned()
+        };
+        let launch = ["Resources", "Launch", "Properties", "LaunchTemplateData", "UserData", "Fn::Base64"];
+        let mut scripts = vec![("launch", of(&launch))];
+        for host in hosts {
+            scripts.push((host, of(&["Resources", host, "Properties", "UserData", "Fn::Base64"])));
+        }
+        for (name, script) in scripts {
+            read(&format!("{fleet_name}-{name}"), &script);
+        }
     }
-    for (name, script) in scripts {
-        let mut all = vec![("outer", script.clone())];
-        for mark in ["BOOT", "WATCH", "TRIAL", "SETTINGS"] {
-            let Some((_, rest)) = script.split_once(&format!("<<'{mark}'\n")) else { continue };
-            let (inner, _) = rest.split_once(&format!("\n{mark}\n")).expect("its end");
-            all.push((mark, inner.to_owned()));
-        }
-        assert!(all.len() > 1, "{name}");
-        for (part, text) in all {
-            let folder = fleets::write(&format!("inner-{name}-{part}"), &[deploy::File::new("script", &text)]);
-            let out = std::process::Command::new("bash").arg("-n").arg(folder.join("script")).output().expect("bash");
-            fleets::well(&format!("{name} {part}"), &out);
-            assert!(out.stderr.is_empty(), "{name} {part}: {}", String::from_utf8_lossy(&out.stderr));
-        }
+}
+
+/// A script and those within it, as bash reads them.
+fn read(name: &str, script: &str) {
+    let mut all = vec![("outer", script.to_owned())];
+    for mark in ["BOOT", "WATCH", "TRIAL", "SETTINGS"] {
+        let Some((_, rest)) = script.split_once(&format!("<<'{mark}'\n")) else { continue };
+        let (inner, _) = rest.split_once(&format!("\n{mark}\n")).expect("its end");
+        all.push((mark, inner.to_owned()));
+    }
+    assert!(all.len() > 1, "{name}");
+    for (part, text) in all {
+        let folder = fleets::write(&format!("inner-{name}-{part}"), &[deploy::File::new("script", &text)]);
+        let out = std::process::Command::new("bash").arg("-n").arg(folder.join("script")).output().expect("bash");
+        fleets::well(&format!("{name} {part}"), &out);
+        assert!(out.stderr.is_empty(), "{name} {part}: {}", String::from_utf8_lossy(&out.stderr));
     }
 }
 

@@ -113,18 +113,20 @@ chown weir:weir /var/lib/weir
 
 /// Reads the gateway's own file; the last machine may have fewer gateways than the others.
 const ITS_OWN: &str = "\
-  [ \"$access\" != None ] || break
+\x20 [ \"$access\" != None ] || break
   aws ssm get-parameter --output text --query Parameter.Value \\
     --name \"/$STACK/gateway-$((MACHINE * @GATEWAYS@ + gateway))\" > /etc/weir/gateway.template
 ";
 
-/// A tunnel that carries frames with their VLAN tags, which the cloud's network does not.
+/// A tunnel that carries frames with their VLAN tags, which the cloud's network does not. Gateways of a machine may have the
+/// same other end, each by its own interface.
 const LINES: &str = "\
-  end=$(tag \"$access\" weir-tunnel)
+\x20 end=$(tag \"$access\" weir-tunnel)
   networkctl reload || true
   ip link set \"$access_device\" mtu 8500 up
   ip address replace \"$(tag \"$access\" weir-first)\" dev \"$access_device\"
-  ip route replace \"$end/32\" via \"$(tag \"$access\" weir-router)\" dev \"$access_device\"
+  ip route replace \"$end/32\" via \"$(tag \"$access\" weir-router)\" dev \"$access_device\" metric $((100 + gateway))
+  sysctl -qw \"net.ipv4.conf.$access_device.rp_filter=2\"
   ip link show \"lines$gateway\" > /dev/null 2>&1 || ip link add \"lines$gateway\" type vxlan id \"$(tag \"$access\" weir-vni)\" \\
     remote \"$end\" local \"$(tag \"$access\" weir-first | cut -d/ -f1)\" dstport 4789 dev \"$access_device\"
   access_device=lines$gateway
@@ -134,7 +136,7 @@ const LINES: &str = "\
 const READY_ACCESS: &str = "  ready \"$access_device\" \"$(cpus '@INTERRUPT_CPUS@' \"$gateway\")\"\n";
 
 const DRAINED: &str = "\
-    for socket in /run/weir/*.sock; do weir drain --wait @DRAIN@ --socket \"$socket\" & done
+\x20   for socket in /run/weir/*.sock; do weir drain --wait @DRAIN@ --socket \"$socket\" & done
     wait
 ";
 

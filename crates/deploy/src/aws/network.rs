@@ -13,6 +13,28 @@ pub(super) fn is_single(fleet: &Fleet) -> bool {
     fleet.settings.aws.single_vpc || fleet.gateway == Gateway::Cmts
 }
 
+/// Whether there is a network for what is on the access side: a generator, simulated devices, ends of tunnels.
+pub(super) fn has_generator(fleet: &Fleet) -> bool {
+    let Some(network) = super::generator(fleet) else { return false };
+    match fleet.gateway {
+        Gateway::Upf => true,
+        Gateway::Cmts => network.contains(fleet.settings.cmts.devices),
+        Gateway::Bng => fleet.settings.bng.tunnels.iter().any(|end| network.has(*end)),
+    }
+}
+
+/// Networks beside the gateways': of the access side, and of servers.
+fn outer(fleet: &Fleet) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    if has_generator(fleet) {
+        all.push("Generator");
+    }
+    if fleet.gateway != Gateway::Cmts {
+        all.push("Responder");
+    }
+    all
+}
+
 fn vpc_of(cidr: Cidr, name: &str) -> Node {
     map! {
         "CidrBlock" => cidr.to_string(), "EnableDnsSupport" => true, "EnableDnsHostnames" => true, "Tags" => tags(name),
@@ -78,20 +100,17 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
             }
         }
     }
-    if is_single(fleet) {
-        for (kind, name) in [(Kind::Generator, "Generator"), (Kind::Responder, "Responder")] {
-            if let Some(cidr) = subnet(fleet, 0, kind) {
-                add_subnet(fleet, resources, "Vpc", name, 0, cidr);
-            }
+    for name in outer(fleet) {
+        let cidr = if name == "Generator" { super::generator(fleet) } else { super::responder(fleet) };
+        let Some(cidr) = cidr else { continue };
+        if is_single(fleet) {
+            add_subnet(fleet, resources, "Vpc", name, 0, cidr);
+            continue;
         }
-    } else {
-        for (name, cidr) in [("Generator", aws.generator_vpc), ("Responder", aws.responder_vpc)] {
-            let vpc = format!("{name}Vpc");
-            resources.add(&vpc, "AWS::EC2::VPC", vpc_of(cidr, &name.to_ascii_lowercase()));
-            if let Some(cidr) = cidr.part(0, 24) {
-                add_subnet(fleet, resources, &vpc, name, 0, cidr);
-            }
-        }
+        let vpc = format!("{name}Vpc");
+        let whole = if name == "Generator" { aws.generator_vpc } else { aws.responder_vpc };
+        resources.add(&vpc, "AWS::EC2::VPC", vpc_of(whole, &name.to_ascii_lowercase()));
+        add_subnet(fleet, resources, &vpc, name, 0, cidr);
     }
 }
 
@@ -136,7 +155,7 @@ pub fn outside(fleet: &Fleet, resources: &mut Resources) {
     }
     if is_single(fleet) {
         let zone = in_zone("Nat", fleet, 0);
-        for inner in ["Generator", "Responder"] {
+        for inner in outer(fleet) {
             let out = route(inner, "0.0.0.0/0", "NatGatewayId", reference(&zone));
             resources.add(format!("{inner}Internet"), "AWS::EC2::Route", out);
         }
@@ -162,9 +181,8 @@ pub fn private(fleet: &Fleet, resources: &mut Resources) {
     resources.after("PrivateAttachment");
 }
 
-/// The transit gateway between the three VPCs, and towards Direct Connect.
+/// The transit gateway between the VPCs, and towards Direct Connect.
 pub fn transit(fleet: &Fleet, resources: &mut Resources) {
-    let aws = &fleet.settings.aws;
     let properties = map! {
         "Description" => "Generator, gateways and responder",
         "DefaultRouteTableAssociation" => "disable",
@@ -174,14 +192,11 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
     };
     resources.add("TransitGateway", "AWS::EC2::TransitGateway", properties);
     let zones: Vec<Node> = (0..fleet.zones).map(|zone| reference(in_zone("Transit", fleet, zone))).collect();
-    let attached = [
-        ("Gateways", "Vpc", Node::List(zones)),
-        ("Generator", "GeneratorVpc", list![reference("Generator")]),
-        ("Responder", "ResponderVpc", list![reference("Responder")]),
-    ];
-    for (name, vpc, subnets) in attached {
+    let mut attached = vec![("Gateways", "Vpc".to_owned(), Node::List(zones))];
+    attached.extend(outer(fleet).into_iter().map(|name| (name, format!("{name}Vpc"), list![reference(name)])));
+    for (name, vpc, subnets) in &attached {
         let properties = map! {
-            "TransitGatewayId" => reference("TransitGateway"), "VpcId" => reference(vpc), "SubnetIds" => subnets,
+            "TransitGatewayId" => reference("TransitGateway"), "VpcId" => reference(vpc), "SubnetIds" => subnets.clone(),
             "Tags" => tags(&name.to_ascii_lowercase()),
         };
         resources.add(format!("{name}Transit"), "AWS::EC2::TransitGatewayAttachment", properties);
@@ -195,8 +210,8 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         "DestinationCidrBlock" => fleet.settings.ue_pool.to_string(),
     };
     resources.add("SubscribersBehindGateways", "AWS::EC2::TransitGatewayRoute", subscribers);
-    // All three look up this table, and it knows each one's addresses.
-    for name in ["Gateways", "Generator", "Responder"] {
+    // All look up this table, and it knows each one's addresses.
+    for (name, _, _) in &attached {
         let both = map! {
             "TransitGatewayRouteTableId" => reference("TransitRoutes"),
             "TransitGatewayAttachmentId" => reference(format!("{name}Transit")),
@@ -208,10 +223,17 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
         "AssociatedGatewayId" => reference("TransitGateway"),
         // The premises reach gateways and, through them, subscribers.
-        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
+        "AllowedPrefixesToDirectConnectGateway" =>
+            list![fleet.settings.aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
     };
     resources.add_if("ByDirectConnect", "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
     direct_connect::attachment(resources);
+    to_transit(fleet, resources);
+}
+
+/// Routes of subnets towards the transit gateway.
+fn to_transit(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
     let mut lead = |subnet: String, name: &str, to: Cidr, condition: Option<&str>| {
         let route = route(&subnet, to.to_string(), "TransitGatewayId", reference("TransitGateway"));
         let name = format!("{subnet}{name}");
@@ -222,14 +244,20 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         resources.after("GatewaysTransit");
     };
     for zone in 0..fleet.zones {
-        lead(in_zone("Access", fleet, zone), "ToGenerator", aws.generator_vpc, None);
-        lead(in_zone("Admin", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+        if has_generator(fleet) {
+            lead(in_zone("Access", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+            if fleet.gateway == Gateway::Upf {
+                lead(in_zone("Admin", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+            }
+        }
         lead(in_zone("Core", fleet, zone), "ToResponder", aws.responder_vpc, None);
         for subnet in ["Access", "Admin", "Core"] {
             lead(in_zone(subnet, fleet, zone), "ToPremises", aws.on_premise, Some("ByDirectConnect"));
         }
     }
-    lead("Generator".to_owned(), "ToGateways", aws.vpc, None);
+    if has_generator(fleet) {
+        lead("Generator".to_owned(), "ToGateways", aws.vpc, None);
+    }
     lead("Responder".to_owned(), "ToGateways", aws.vpc, None);
     lead("Responder".to_owned(), "ToSubscribers", fleet.settings.ue_pool, None);
 }
@@ -249,7 +277,7 @@ pub fn sets(fleet: &Fleet, resources: &mut Resources) {
     }
     let tables: Vec<String> = (0..fleet.zones)
         .flat_map(|zone| ["Transit", "Public"].map(|name| in_zone(name, fleet, zone)))
-        .chain(["Responder".to_owned()])
+        .chain(outer(fleet).into_iter().filter(|name| *name == "Responder").map(str::to_owned))
         .filter(|name| if is_single(fleet) { !name.starts_with("Transit") } else { name != "Responder" })
         .collect();
     for machine in 0..fleet.most_machines() {

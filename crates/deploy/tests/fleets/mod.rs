@@ -66,6 +66,15 @@ pub fn cmts() -> Fleet {
     }
 }
 
+/// The same with simulated devices in the region.
+pub fn cmts_in_the_cloud() -> Fleet {
+    let mut fleet = cmts();
+    fleet.settings.aws.case = deploy::settings::Case::Cloud;
+    fleet.settings.cmts.devices = "10.20.5.0/24".parse().expect("a network");
+    fleet.dedicated = false;
+    fleet
+}
+
 /// Four broadband gateways with RADIUS, two on an instance, two workers each, lines by VXLAN.
 pub fn bng() -> Fleet {
     let upf = upf();
