@@ -9,6 +9,9 @@
 //!                                          transit  the transit gateway's own
 //! ```
 //!
+//! Cable gateways are in one VPC, without the transit gateway. Lines of broadband gateways come by VXLAN to the access
+//! interfaces. Both have a file for each gateway (`machines.rs`), and their number is fixed.
+//!
 //! Instances of the auto-scaling group come and go; sets of interfaces, their addresses and the routes to them stay. An
 //! instance that starts takes a free set (`deploy/aws/setup.sh`), and with it the set's share of subscribers.
 
@@ -26,7 +29,7 @@ use crate::cidr::Cidr;
 use crate::finding::Finding;
 use crate::fleet::{FIRST_ADDRESS, Fleet, Gateway};
 use crate::node::Node;
-use crate::settings::Case;
+use crate::settings::{Case, Io};
 use crate::{list, map, monitoring, rules};
 
 pub use group::setup;
@@ -156,6 +159,10 @@ fn access(fleet: &Fleet, found: &mut Vec<Finding>) {
         Gateway::Cmts if !reached.iter().any(|network| network.contains(fleet.settings.cmts.devices)) => {
             let what = format!("no route leads to Remote-PHY devices in {}", fleet.settings.cmts.devices);
             found.push(Finding::at("deploy.cmts.devices", what, help));
+        }
+        Gateway::Bng if fleet.settings.io == Io::Xdp => {
+            let what = "AF_XDP on the tunnels that lines come by, which copy every packet";
+            found.push(Finding::at("deploy.io", what, "slots or ring"));
         }
         Gateway::Bng if fleet.settings.bng.tunnels.is_empty() => {
             let what = "a VPC carries no VLAN tags: lines come by VXLAN, whose other ends are not named";

@@ -175,12 +175,16 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("{} workers on an interface of one queue", fleet.workers());
         found.push(Finding::at("unit.queues", what, "1 with macvlan, or sriov, or host-device"));
     }
-    found.extend(rules::apart(&[
+    let mut networks = vec![
         ("deploy.ue_pool", fleet.settings.ue_pool),
         ("deploy.kubernetes.access", its.access),
         ("deploy.kubernetes.core", its.core),
         ("deploy.kubernetes.pods", its.pods),
-    ]));
+    ];
+    if fleet.gateway == Gateway::Cmts {
+        networks.push(("deploy.cmts.devices", fleet.settings.cmts.devices));
+    }
+    found.extend(rules::apart(&networks));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.access", its.access));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.core", its.core));
     found

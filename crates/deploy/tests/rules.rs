@@ -100,6 +100,8 @@ fn access_sides_that_no_route_leads_to_are_found() {
     assert_eq!(blamed_of(fleets::cmts(), cloud), ["deploy.cmts.devices"]);
     assert_eq!(blamed_of(fleets::bng(), cloud), ["deploy.bng.tunnels"]);
     assert_eq!(blamed_of(fleets::bng(), |fleet| fleet.settings.bng.tunnels.clear()), ["deploy.bng.tunnels"]);
+    let xdp = |fleet: &mut Fleet| fleet.settings.io = deploy::settings::Io::Xdp;
+    assert_eq!(blamed_of(fleets::bng(), xdp), ["deploy.io"]);
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
          2. The network and the fleet: {case}. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
          {secrets}{command}\n\
          \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.{hosts}\n\n\
-         \x20  With OpenTofu or Terraform instead, the folder `terraform` is a module with resources of its own, no stack:\n\n\
+         \x20  With OpenTofu or Terraform instead, the folder `terraform` is a module with resources of its own, no stack.\n\
+         \x20  Variables without a default, those of the case among them, are to be given:\n\n\
          \x20      module \"{name}\" {{\n\
          \x20        source   = \"./FOLDER/terraform\"\n\
          \x20        image_id = \"ami-00000000000000000\"\n\

@@ -27,7 +27,7 @@ pub fn readme(fleet: &Fleet) -> String {
     }
     let _ = write!(
         out,
-        "\nAs a chart instead of steps 3 and 4, behind the first two commands:\n\n\
+        "\nAs a chart instead of the commands with `-k`, behind the others of step 3:\n\n\
          \x20      helm install {} chart --namespace {} --set monitoring=true\n\n\
          These manifests are linted and checked; docs/deploy.md of weir says what was run.\n",
         fleet.settings.name, its.namespace,

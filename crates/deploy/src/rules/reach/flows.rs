@@ -100,6 +100,16 @@ fn control(fleet: &Fleet) -> Option<Vec<Outer>> {
     Some(all)
 }
 
+/// Subnets of a trial's hosts that reach the cloud's services: those in the gateways' VPC.
+fn trial(fleet: &Fleet) -> &'static [&'static str] {
+    let devices = fleet.settings.cmts.devices;
+    match fleet.gateway {
+        Gateway::Upf if fleet.settings.aws.single_vpc => &["generator", "responder"],
+        Gateway::Cmts if aws::generator(fleet).is_some_and(|network| network.contains(devices)) => &["generator"],
+        _ => &[],
+    }
+}
+
 /// Flows of one gateway: access side and back, core side and back, premises and back.
 fn of_a_gateway(fleet: &Fleet, ordinal: u32) -> Option<Vec<Flow>> {
     let zone = fleet.zone(ordinal / fleet.gateways().max(1));
@@ -132,11 +142,9 @@ fn of_a_gateway(fleet: &Fleet, ordinal: u32) -> Option<Vec<Flow>> {
         let back = End::Subnet(responder());
         add("from a server to a subscriber", back, server, user, ("tcp", 443), interface("Core"));
     }
-    if fleet.gateway == Gateway::Upf && fleet.settings.aws.single_vpc {
-        for name in ["generator", "responder"] {
-            let from = End::Subnet(name.to_owned());
-            add("from a trial's host to the cloud's services", from, core, SERVER, ("tcp", 443), Arrived::Internet);
-        }
+    for name in trial(fleet) {
+        let from = End::Subnet((*name).to_owned());
+        add("from a trial's host to the cloud's services", from, core, SERVER, ("tcp", 443), Arrived::Internet);
     }
     if fleet.gateway != Gateway::Cmts && fleet.settings.aws.case != Case::Cloud {
         let home = fleet.settings.aws.on_premise.address(u64::from(FIRST_ADDRESS))?;
