@@ -254,7 +254,9 @@ fn starts(name: &str, script: &str, resources: &Named, found: &mut Vec<Finding>)
     // Where metrics are read is where they are told.
     let files = of_kind(resources, "AWS::SSM::Parameter").filter_map(|(_, it)| property(it, "Value")?.text());
     let mut written: Vec<&str> = files.collect();
-    if written.is_empty() {
+    // Files may be in stacks below: the whole was checked before it was divided.
+    let is_below = of_kind(resources, "AWS::CloudFormation::Stack").next().is_some();
+    if written.is_empty() && !(is_below && script.contains("ssm get-parameter")) {
         written.push(script);
     }
     let told = written.iter().all(|text| text.contains("[metrics]\naddress = \"@METRICS@\""));
