@@ -83,7 +83,7 @@ fn files_of(fleet: &Fleet) -> Vec<String> {
         ("@CORE_ROUTER@", "10.20.3.1"),
         ("@N4@", "10.20.1.16"),
         ("@POD_IP@", "10.244.0.16"),
-        ("@CPUS@", "[0, 1]"),
+        ("@CPUS@", if fleet.workers() == 1 { "[0]" } else { "[0, 1]" }),
         ("@GATEWAY_NUMBER@", "0"),
         ("@METRICS@", "127.0.0.1:9464"),
         ("@HEALTH@", "127.0.0.1:9480"),
