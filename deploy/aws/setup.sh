@@ -109,16 +109,16 @@ ready() { # device, CPUs of its interrupts
 cpus() { # list gateway
   echo "$1" | tr '/' '\n' | sed -n "$(($2 + 1))p"
 }
-ADMIN_DEVICE=$(basename "$(dirname "$(grep -l "$ADMIN_MAC" /sys/class/net/*/address | head -1)")")
+@LEDGER@ADMIN_DEVICE=$(basename "$(dirname "$(grep -l "$ADMIN_MAC" /sys/class/net/*/address | head -1)")")
 SCRAPED=
 for gateway in $(seq 0 $((@GATEWAYS@ - 1))); do
   access=$(interface "$MACHINE" "$gateway" access)
-  core=$(interface "$MACHINE" "$gateway" core)
+@ITS_OWN@  core=$(interface "$MACHINE" "$gateway" core)
   attach "$access" $((2 * gateway + 1))
   attach "$core" $((2 * gateway + 2))
   access_device=$(device "$access")
   core_device=$(device "$core")
-  metrics=127.0.0.1:$((9464 + gateway))
+@LINES@  metrics=127.0.0.1:$((9464 + gateway))
   n4=$(tag "$access" weir-n4)
   aws ec2 assign-private-ip-addresses --network-interface-id "$ADMIN" --private-ip-addresses "$n4" --allow-reassignment
   ip address replace "$n4/32" dev "$ADMIN_DEVICE"
@@ -128,11 +128,10 @@ for gateway in $(seq 0 $((@GATEWAYS@ - 1))); do
     -e "s|@METRICS@|$metrics|; s|@HEALTH@|127.0.0.1:$((9480 + gateway))|" \
     -e "s|@N4@|$n4|; s|@CPUS@|[$(cpus '@WORKER_CPUS@' "$gateway" | tr ' ' ',')]|; s|@GATEWAY_NUMBER@|$gateway|g" \
     /etc/weir/gateway.template > "/etc/weir/$gateway.toml"
-  echo "WEIR_ORDINAL=$((MACHINE * @GATEWAYS@ + gateway))" > "/etc/weir/$gateway.env"
+@SECRETS@  echo "@ORDINAL@=$((MACHINE * @GATEWAYS@ + gateway))" > "/etc/weir/$gateway.env"
   SCRAPED="$SCRAPED\"$metrics\","
   systemctl is-active --quiet "weir@$gateway" && continue
-  ready "$access_device" "$(cpus '@INTERRUPT_CPUS@' "$gateway")"
-  ready "$core_device" "$(cpus '@INTERRUPT_CPUS@' "$gateway")"
+@READY_ACCESS@  ready "$core_device" "$(cpus '@INTERRUPT_CPUS@' "$gateway")"
   /usr/local/bin/weir run --check "/etc/weir/$gateway.toml"
   systemctl start "weir@$gateway"
 done
@@ -147,8 +146,8 @@ scrape_configs:
         labels: { AutoScalingGroupName: "$GROUP" }
 SCRAPE
 /opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl -a fetch-config -m ec2 -s -c file:/opt/weir/agent.json
-for gateway in $(seq 0 $((@GATEWAYS@ - 1))); do
-  curl -sf --retry 30 --retry-connrefused --retry-delay 2 "http://127.0.0.1:$((9480 + gateway))/healthz" > /dev/null
+for file in /etc/weir/*.env; do
+  curl -sf --retry 30 --retry-connrefused --retry-delay 2 "http://127.0.0.1:$((9480 + $(basename "$file" .env)))/healthz" > /dev/null
 done
 touch /opt/weir/launched
 said=CONTINUE
@@ -170,22 +169,20 @@ INSTANCE=$(about instance-id)
 failed=0
 while sleep 5; do
   if [ "$(about autoscaling/target-lifecycle-state)" = Terminated ]; then
-    for socket in /run/weir/*.sock; do weir drain --wait @DRAIN@ --socket "$socket" & done
-    wait
-    aws autoscaling complete-lifecycle-action --lifecycle-hook-name leaving --auto-scaling-group-name "$GROUP" \
+@DRAINED@    aws autoscaling complete-lifecycle-action --lifecycle-hook-name leaving --auto-scaling-group-name "$GROUP" \
       --instance-id "$INSTANCE" --lifecycle-action-result CONTINUE
     exit
   fi
   [ -e /opt/weir/launched ] || continue
   if [ "$failed" -ge 60 ]; then
-    aws autoscaling set-instance-health --instance-id "$INSTANCE" --health-status Unhealthy || true
+    @UNHEALTHY@
     failed=0
   fi
   failed=$((failed + 1))
-  for gateway in $(seq 0 $((@GATEWAYS@ - 1))); do
-    curl -sf -m 3 "http://127.0.0.1:$((9480 + gateway))/healthz" > /dev/null || continue 2
-    [ "$gateway" != $((@GATEWAYS@ - 1)) ] || failed=0
+  for file in /etc/weir/*.env; do
+    curl -sf -m 3 "http://127.0.0.1:$((9480 + $(basename "$file" .env)))/healthz" > /dev/null || continue 2
   done
+  failed=0
 done
 WATCH
 chmod +x /opt/weir/boot /opt/weir/watch
@@ -201,9 +198,7 @@ EnvironmentFile=/etc/weir/%i.env
 ExecStart=
 ExecStart=/usr/local/bin/weir run /etc/weir/%i.toml @RUN@
 FLEET
-cat > /etc/weir/gateway.template <<'GATEWAY'
-@GATEWAY@GATEWAY
-service() { # name, lines of [Service]
+@TEMPLATE@service() { # name, lines of [Service]
   printf '[Unit]\nWants=network-online.target\nAfter=network-online.target\n[Service]\n%s\n[Install]\nWantedBy=multi-user.target\n' \
     "$2" > "/etc/systemd/system/$1.service"
 }

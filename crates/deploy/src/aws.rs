@@ -9,26 +9,31 @@
 //!                                          transit  the transit gateway's own
 //! ```
 //!
+//! Cable gateways are in one VPC, without the transit gateway. Lines of broadband gateways come by VXLAN to the access
+//! interfaces. Both have a file for each gateway (`machines.rs`), and their number is fixed.
+//!
 //! Instances of the auto-scaling group come and go; sets of interfaces, their addresses and the routes to them stay. An
 //! instance that starts takes a free set (`deploy/aws/setup.sh`), and with it the set's share of subscribers.
 
 mod direct_connect;
 mod group;
 mod image;
-mod module;
+mod machines;
 mod nested;
 mod network;
+mod readme;
 mod traffic;
 
 use crate::File;
 use crate::cidr::Cidr;
 use crate::finding::Finding;
-use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::fleet::{FIRST_ADDRESS, Fleet, Gateway};
 use crate::node::Node;
-use crate::settings::Case;
+use crate::settings::{Case, Io};
 use crate::{list, map, monitoring, rules};
 
 pub use group::setup;
+pub use readme::command;
 
 /// What is written for a fleet.
 ///
@@ -42,6 +47,10 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     let (whole, image) = (template(fleet), image::template(fleet));
     found.extend(rules::cloud_formation_of_stacks(&whole));
     found.extend(rules::first_stack(&whole));
+    let module = crate::module::module(fleet, &whole);
+    found.extend(rules::module(&module));
+    found.extend(rules::reach(fleet, &whole));
+    found.extend(rules::reach(fleet, &module));
     let (template, below) = nested::split(fleet, whole);
     found.extend(rules::first_stack(&template));
     for part in below.iter().map(|(_, part)| part).chain([&template]) {
@@ -51,14 +60,13 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     if !found.is_empty() {
         return Err(found);
     }
-    let [rules, dashboard] = monitoring::files("upf");
+    let [rules, dashboard] = monitoring::files(fleet.gateway.name());
     let text = template.yaml();
-    let readme = readme(fleet, text.len(), below.len());
+    let readme = readme::readme(fleet, text.len(), below.len());
     let mut files = vec![File::new("weir.yaml", text)];
     files.extend(below.iter().map(|(name, part)| File::new(name, part.yaml())));
-    let templates: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
     files.extend([
-        File::new("main.tf.json", module::module(fleet, &templates).json()),
+        File::new("terraform/main.tf.json", module.json()),
         File::new("image.yaml", image.yaml()),
         File::new("parameters.json", parameters(fleet).json()),
         File::new("README.md", readme),
@@ -76,6 +84,27 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("{} is no instance type of AWS but of {}", fleet.machine.name, fleet.machine.provider);
         found.push(Finding::at("deploy.machine", what, "one of AWS, such as c5n.2xlarge"));
     }
+    zones(fleet, &mut found);
+    if aws.case == Case::Hybrid && network::is_single(fleet) && fleet.gateway != Gateway::Cmts {
+        let what = "a private gateway leads to addresses of its VPC only; subscribers' are not among them";
+        let help = "false in the hybrid case: a transit gateway leads to them";
+        found.push(Finding::at("deploy.aws.single_vpc", what, help));
+    }
+    if fleet.gateways() > 9 {
+        let what = format!("{} gateways a machine, each with an address on one interface", fleet.gateways());
+        found.push(Finding::at("unit.share_interfaces", what, "9 at most"));
+    }
+    networks(fleet, &mut found);
+    access(fleet, &mut found);
+    if let Some(access) = subnet(fleet, 0, Kind::Access) {
+        found.extend(rules::addresses(fleet, "deploy.most_machines", access));
+    }
+    found
+}
+
+/// As many zones as the plan spreads over, and one where a placement group or an Outpost is.
+fn zones(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let aws = &fleet.settings.aws;
     if (aws.zones.len() as u32) < fleet.zones {
         let what = format!("{} zones are named, the plan spreads over {}", aws.zones.len(), fleet.zones);
         found.push(Finding::at("deploy.aws.zones", what, "as many letters as failure.zones"));
@@ -95,24 +124,17 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("an Outpost belongs to one zone, the plan has {}", fleet.zones);
         found.push(Finding::at("deploy.aws.case", what, "zones = 1 under [failure], or a stack for each Outpost"));
     }
-    if aws.case == Case::Hybrid && aws.single_vpc {
-        let what = "a private gateway leads to addresses of its VPC only; subscribers' are not among them";
-        found.push(Finding::at(
-            "deploy.aws.single_vpc",
-            what,
-            "false in the hybrid case: a transit gateway leads to them",
-        ));
-    }
-    if fleet.gateways() > 9 {
-        let what = format!("{} gateways a machine, each with an address on one interface", fleet.gateways());
-        found.push(Finding::at("unit.share_interfaces", what, "9 at most"));
-    }
+}
+
+/// Networks apart, and VPCs of a size that all subnets fit in.
+fn networks(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let aws = &fleet.settings.aws;
     let mut networks = vec![
         ("deploy.ue_pool", fleet.settings.ue_pool),
         ("deploy.aws.vpc", aws.vpc),
         ("deploy.aws.on_premise", aws.on_premise),
     ];
-    if !aws.single_vpc {
+    if !network::is_single(fleet) {
         networks
             .extend([("deploy.aws.generator_vpc", aws.generator_vpc), ("deploy.aws.responder_vpc", aws.responder_vpc)]);
     }
@@ -122,15 +144,43 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
             found.push(Finding::at(key, format!("{vpc} is no VPC for this"), "a prefix of 16 to 18 bits"));
         }
     }
-    if let Some(access) = subnet(fleet, 0, Kind::Access) {
-        found.extend(rules::addresses(fleet, "deploy.most_machines", access));
+}
+
+/// What is on the access side of gateways that are wired is somewhere that a route leads to.
+fn access(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let aws = &fleet.settings.aws;
+    let mut reached: Vec<Cidr> = generator(fleet).into_iter().collect();
+    if aws.case != Case::Cloud {
+        reached.push(aws.on_premise);
     }
-    found
+    let networks: Vec<String> = reached.iter().map(Cidr::to_string).collect();
+    let help = format!("in {}; with aws.case = \"hybrid\" or \"outpost\", aws.on_premise too", networks.join(" or "));
+    match fleet.gateway {
+        Gateway::Cmts if !reached.iter().any(|network| network.contains(fleet.settings.cmts.devices)) => {
+            let what = format!("no route leads to Remote-PHY devices in {}", fleet.settings.cmts.devices);
+            found.push(Finding::at("deploy.cmts.devices", what, help));
+        }
+        Gateway::Bng if fleet.settings.io == Io::Xdp => {
+            let what = "AF_XDP on the tunnels that lines come by, which copy every packet";
+            found.push(Finding::at("deploy.io", what, "slots or ring"));
+        }
+        Gateway::Bng if fleet.settings.bng.tunnels.is_empty() => {
+            let what = "a VPC carries no VLAN tags: lines come by VXLAN, whose other ends are not named";
+            found.push(Finding::at("deploy.bng.tunnels", what, help));
+        }
+        Gateway::Bng => {
+            let lost = fleet.settings.bng.tunnels.iter().find(|end| !reached.iter().any(|network| network.has(**end)));
+            if let Some(end) = lost {
+                found.push(Finding::at("deploy.bng.tunnels", format!("no route leads to {end}"), help));
+            }
+        }
+        Gateway::Upf | Gateway::Cmts => {}
+    }
 }
 
 /// Kinds of subnets, in the order they lie in a VPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Public,
     Admin,
     Access,
@@ -142,7 +192,7 @@ enum Kind {
 }
 
 /// A zone's part of the gateways' VPC: eight parts for each zone.
-fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
+pub(crate) fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     let (vpc, parts) = (fleet.settings.aws.vpc, fleet.zones.max(1) * 8);
     // As small as 256 addresses, as large as all parts have room for.
     let largest = vpc.prefix() + parts.next_power_of_two().trailing_zeros() as u8;
@@ -150,6 +200,22 @@ fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
     let fits = |prefix: &u8| 1_u64 << (32 - u32::from(*prefix)) >= wanted;
     let prefix = (largest.min(24)..=24).rev().find(fits).unwrap_or(largest.min(24));
     vpc.part(zone * 8 + kind as u32, prefix)
+}
+
+/// The generator's network.
+pub(crate) fn generator(fleet: &Fleet) -> Option<Cidr> {
+    match network::is_single(fleet) {
+        true => subnet(fleet, 0, Kind::Generator),
+        false => fleet.settings.aws.generator_vpc.part(0, 24),
+    }
+}
+
+/// The responder's network.
+pub(crate) fn responder(fleet: &Fleet) -> Option<Cidr> {
+    match network::is_single(fleet) {
+        true => subnet(fleet, 0, Kind::Responder),
+        false => fleet.settings.aws.responder_vpc.part(0, 24),
+    }
 }
 
 /// Networks that control planes send from: the gateways' VPC, the generator's, in the hybrid case the premises; or those
@@ -167,7 +233,7 @@ fn peers(fleet: &Fleet) -> Vec<Cidr> {
 }
 
 /// The name of something in a zone: `AccessA`.
-fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
+pub(crate) fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
     let letter = fleet.settings.aws.zones.get(zone as usize).map_or("X".to_owned(), |zone| zone.to_ascii_uppercase());
     format!("{what}{letter}")
 }
@@ -236,13 +302,15 @@ pub fn template(fleet: &Fleet) -> Node {
     let mut resources = Resources(Vec::new());
     network::vpc(fleet, &mut resources);
     network::outside(fleet, &mut resources);
-    match fleet.settings.aws.single_vpc {
+    match network::is_single(fleet) {
         true => network::private(fleet, &mut resources),
         false => network::transit(fleet, &mut resources),
     }
     network::sets(fleet, &mut resources);
     group::group(fleet, &mut resources);
-    traffic::hosts(fleet, &mut resources);
+    if fleet.gateway == Gateway::Upf {
+        traffic::hosts(fleet, &mut resources);
+    }
     let description = format!(
         "{}: {} machines of {}, gateways on each: {}; up to {}. Written by weir deploy aws.",
         fleet.settings.name,
@@ -255,22 +323,44 @@ pub fn template(fleet: &Fleet) -> Node {
         "AWSTemplateFormatVersion" => "2010-09-09",
         "Description" => description,
         "Parameters" => declared(fleet),
-        "Conditions" => map! {
-            "OnOutpost" => unless_empty("OutpostArn"),
-            "ByLocalGateway" => unless_empty("LocalGatewayRouteTableId"),
-            "ByDirectConnect" => unless_empty("DirectConnectGatewayId"),
-            "WithTraffic" => map! { "Fn::Equals" => list![reference("Traffic"), "yes"] },
-            "OnHosts" => map! { "Fn::Equals" => list![reference("Tenancy"), "host"] },
-        },
+        "Conditions" => conditions(fleet),
         "Resources" => Node::Map(resources.0),
-        "Outputs" => map! {
-            "Group" => map! { "Description" => "The gateways' auto-scaling group.", "Value" => reference("Gateways") },
-            "PfcpAddresses" => map! {
-                "Description" => "Where control planes find the gateways, by ordinal.",
-                "Value" => network::pfcp_addresses(fleet).join(","),
-            },
-        },
+        "Outputs" => outputs(fleet),
     }
+}
+
+fn conditions(fleet: &Fleet) -> Node {
+    let mut all = map! {
+        "OnOutpost" => unless_empty("OutpostArn"),
+        "ByLocalGateway" => unless_empty("LocalGatewayRouteTableId"),
+        "ByDirectConnect" => unless_empty("DirectConnectGatewayId"),
+    };
+    if fleet.gateway == Gateway::Upf {
+        all.put("WithTraffic", map! { "Fn::Equals" => list![reference("Traffic"), "yes"] });
+    }
+    if !machines::are_on_hosts(fleet) {
+        all.put("OnHosts", map! { "Fn::Equals" => list![reference("Tenancy"), "host"] });
+    }
+    all
+}
+
+fn outputs(fleet: &Fleet) -> Node {
+    let mut all = Node::Map(Vec::new());
+    if !machines::are_on_hosts(fleet) {
+        let group = map! { "Description" => "The gateways' auto-scaling group.", "Value" => reference("Gateways") };
+        all.put("Group", group);
+    }
+    let (name, about) = match fleet.gateway {
+        Gateway::Upf => ("PfcpAddresses", "Where control planes find the gateways, by ordinal."),
+        Gateway::Cmts => ("DeviceAddresses", "Where Remote-PHY devices send to, by service group."),
+        Gateway::Bng => ("CoaAddresses", "Where RADIUS servers find the gateways, by ordinal."),
+    };
+    let addresses = match fleet.gateway {
+        Gateway::Cmts => network::addresses(fleet, Kind::Access),
+        _ => network::pfcp_addresses(fleet),
+    };
+    all.put(name, map! { "Description" => about, "Value" => addresses.join(",") });
+    all
 }
 
 fn unless_empty(parameter: &str) -> Node {
@@ -293,7 +383,7 @@ fn declared(fleet: &Fleet) -> Node {
         map! { "Type" => "Number", "Description" => about, "Default" => default, "MinValue" => 1_i64, "MaxValue" => most }
     };
     let most = fleet.most_machines();
-    map! {
+    let all = map! {
         "ImageId" => map! { "Type" => "AWS::EC2::Image::Id", "Description" => "The machine image that image.yaml builds." },
         "InstanceType" => map! {
             "Type" => "String",
@@ -319,6 +409,18 @@ fn declared(fleet: &Fleet) -> Node {
         "LocalGatewayId" => of_case("The Outpost's local gateway.", Case::Outpost),
         "LocalGatewayRouteTableId" => of_case("Its route table, to lead to the premises by it; empty: none.", Case::Outpost),
         "Traffic" => one_of("With a traffic generator and a responder.", "no", list!["yes", "no"]),
+    };
+    let Node::Map(mut all) = all else { return all };
+    all.retain(|(name, _)| is_declared(fleet, name));
+    Node::Map(all)
+}
+
+/// Whether a fleet has a parameter: those of its size and load only where they follow the load.
+fn is_declared(fleet: &Fleet, name: &str) -> bool {
+    match name {
+        "LeastMachines" | "Machines" | "MostMachines" | "TargetLoad" | "Traffic" => fleet.fixed().is_none(),
+        "Tenancy" | "HostResourceGroupArn" => !machines::are_on_hosts(fleet),
+        _ => true,
     }
 }
 
@@ -344,65 +446,7 @@ fn parameters(fleet: &Fleet) -> Node {
         Case::Hybrid => &[("DirectConnectGatewayId", "00000000-0000-0000-0000-000000000000")],
     };
     all.extend(of_case.iter().map(|(key, example)| value(key, (*example).to_owned())));
+    let name = |it: &Node| it.get("ParameterKey").and_then(Node::text).unwrap_or_default().to_owned();
+    all.retain(|it| is_declared(fleet, &name(it)));
     Node::List(all)
-}
-
-/// A template of more bytes is taken from a bucket only.
-const TEMPLATE_BODY: usize = 51_200;
-
-/// The command that creates the stack: a small template as it is; a large one, or one with stacks below, by a bucket.
-pub fn command(fleet: &Fleet, bytes: usize, below: usize) -> String {
-    let (name, region) = (&fleet.settings.name, &fleet.settings.aws.region);
-    if bytes <= TEMPLATE_BODY && below == 0 {
-        return format!(
-            "\x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
-             \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n"
-        );
-    }
-    format!(
-        "\x20      aws cloudformation package --region {region} --template-file weir.yaml --s3-bucket BUCKET \\\n\
-         \x20        --output-template-file packaged.yaml\n\
-         \x20      aws cloudformation deploy --region {region} --stack-name {name} --template-file packaged.yaml --s3-bucket BUCKET \\\n\
-         \x20        --capabilities CAPABILITY_IAM --parameter-overrides file://parameters.json\n\n\
-         \x20  By a bucket: the template has {bytes} bytes ({TEMPLATE_BODY} may be given directly) and {below} stacks below it.\n"
-    )
-}
-
-fn readme(fleet: &Fleet, bytes: usize, below: usize) -> String {
-    let name = &fleet.settings.name;
-    let region = &fleet.settings.aws.region;
-    let peers = network::pfcp_addresses(fleet).join(", ");
-    format!(
-        "# {name} on AWS\n\n{machines} machines of {machine} to begin with, {least} to {most} by load; gateways on each: {gateways}.\n\n\
-         1. The machine image, from source. Put `git archive --format=tar.gz -o weir.tar.gz HEAD` of weir into a bucket, then\n\n\
-         \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
-         \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\
-         2. The network and the fleet: {case}. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
-         {command}\n\
-         \x20  A route table has {routes} routes; the quota is 50 unless raised, 1,000 at most.\n\n\
-         \x20  With OpenTofu or Terraform instead, this folder is a module that makes the same stack:\n\n\
-         \x20      module \"{name}\" {{\n\
-         \x20        source   = \"./FOLDER\"\n\
-         \x20        bucket   = \"BUCKET\"\n\
-         \x20        image_id = \"ami-00000000000000000\"\n\
-         \x20      }}\n\n\
-         3. Control planes find the gateways at {peers}.\n\n\
-         Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
-         start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\
-         These templates are linted and checked; no stack was made of them.\n",
-        case = match fleet.settings.aws.case {
-            Case::Cloud => "user planes and control planes in the region",
-            Case::Outpost =>
-                "user planes on an Outpost, control planes in the region (subnet Control); name the Outpost there, too",
-            Case::Hybrid => "beside user planes at the premises, by Direct Connect; name its gateway there, too",
-        },
-        command = command(fleet, bytes, below),
-        routes = fleet.ordinals() + 5,
-        machines = fleet.machines,
-        machine = fleet.machine.name,
-        least = fleet.settings.least_machines,
-        most = fleet.most_machines(),
-        gateways = fleet.gateways(),
-        drain = fleet.settings.drain_seconds,
-    )
 }

@@ -5,9 +5,35 @@ use std::net::Ipv4Addr;
 use crate::cidr::Cidr;
 use crate::settings::{Io, Settings};
 
+/// Which gateway a fleet is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gateway {
+    /// A mobile user plane: its number follows the load.
+    #[default]
+    Upf,
+    /// A cable gateway: one for each service group.
+    Cmts,
+    /// A broadband gateway: each owns the subscribers of its outer VLANs.
+    Bng,
+}
+
+impl Gateway {
+    /// The value of `gateway` in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Upf => "upf",
+            Self::Cmts => "cmts",
+            Self::Bng => "bng",
+        }
+    }
+}
+
 /// What is to be brought up.
 #[derive(Clone, Debug)]
 pub struct Fleet {
+    pub gateway: Gateway,
+    /// Service groups of a cable gateway's plan.
+    pub groups: Option<u32>,
     pub machine: Machine,
     /// What a unit takes.
     pub unit: Unit,
@@ -71,8 +97,11 @@ impl Fleet {
         if self.unit.share_interfaces { 1 } else { self.units }
     }
 
-    /// Workers of a gateway: one for each queue of its interfaces.
+    /// Workers of a gateway: one for each queue of its interfaces; of a service group, one.
     pub fn workers(&self) -> u32 {
+        if self.gateway == Gateway::Cmts {
+            return 1;
+        }
         if self.unit.share_interfaces { self.units * self.unit.queues } else { self.unit.queues }
     }
 
@@ -81,14 +110,27 @@ impl Fleet {
         if self.unit.share_interfaces { self.units * self.unit.vcpus } else { self.unit.vcpus }
     }
 
+    /// Gateways of a fleet whose number is not the load's to decide: lines and modems are wired to theirs. None: it scales.
+    pub fn fixed(&self) -> Option<u32> {
+        let all = self.needed * self.gateways();
+        match self.gateway {
+            Gateway::Upf => None,
+            Gateway::Cmts => Some(self.groups.unwrap_or(all)),
+            Gateway::Bng => Some(all),
+        }
+    }
+
     /// Machines there may be at most.
     pub fn most_machines(&self) -> u32 {
+        if let Some(gateways) = self.fixed() {
+            return gateways.div_ceil(self.gateways().max(1));
+        }
         self.settings.most_machines.unwrap_or(self.machines).max(self.machines)
     }
 
     /// Gateways there may be at most: as many parts the subscribers' addresses have.
     pub fn ordinals(&self) -> u32 {
-        self.most_machines() * self.gateways()
+        self.fixed().unwrap_or_else(|| self.most_machines() * self.gateways())
     }
 
     /// The zone of a machine, from 0.
@@ -115,9 +157,13 @@ impl Fleet {
         network.address(n).filter(|_| n + 1 < network.size())
     }
 
-    /// Most sessions of a gateway: its share of the plan's subscribers and a quarter more; a million where the plan does
+    /// Most sessions of a gateway; of a service group, hosts behind its modems; else its share of the plan's subscribers and a quarter more; a million where the plan does
     /// not know them.
     pub fn sessions(&self) -> u64 {
+        if self.gateway == Gateway::Cmts {
+            let cmts = &self.settings.cmts;
+            return u64::from(cmts.modems) * u64::from(cmts.hosts);
+        }
         let gateways = u64::from(self.needed.max(1) * self.gateways().max(1));
         self.subscribers.map_or(1_000_000, |all| (all.div_ceil(gateways) * 5 / 4).max(1000))
     }

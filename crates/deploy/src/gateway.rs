@@ -1,27 +1,36 @@
-//! The configuration of one gateway of a fleet, as `weir run` reads it. What differs between gateways is left to
-//! `--pool-from-ordinal`, `--ordinal` and `--n4-address`, or filled in by who writes the file.
+//! The configuration of one gateway of a fleet, as `weir run` reads it. User planes all have the same: what differs is left
+//! to `--pool-from-ordinal`, `--ordinal` and `--n4-address`. Cable and broadband gateways have one each, by ordinal.
+
+mod bng;
+mod cmts;
+mod upf;
 
 use std::fmt::Write;
 
 use crate::cidr::Cidr;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Gateway};
+
+/// Stands for the secret that the gateway shares with RADIUS servers.
+pub const RADIUS_SECRET: &str = "@RADIUS_SECRET@";
+/// Stands for the first modem's key.
+pub const MODEM_KEY: &str = "@MODEM_KEY@";
 
 /// What the file says beside what the fleet says. Each may be a variable of whoever fills it in.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Interface towards the gNBs.
+    /// Interface towards the gNBs, Remote-PHY devices, or lines.
     pub access_interface: String,
-    /// Interface towards the data network.
+    /// Interface towards the data network, or core.
     pub core_interface: String,
-    /// Ordinal 0's address towards the gNBs, with prefix length.
+    /// Address towards the gNBs, with prefix length; where all have the same file, ordinal 0's.
     pub access_address: String,
-    /// Ordinal 0's address towards the data network.
+    /// Address towards the data network, likewise.
     pub core_address: String,
     /// The router towards the gNBs.
     pub access_router: String,
     /// The router towards the data network.
     pub core_router: String,
-    /// Address for PFCP.
+    /// Address for PFCP; of a broadband gateway, for what RADIUS servers ask it.
     pub n4_address: String,
     /// Networks that control planes send from.
     pub peers: Vec<Cidr>,
@@ -33,19 +42,28 @@ pub struct Places {
     pub health: Option<String>,
     /// Where the ledger is.
     pub ledger: String,
+    /// Whether the access interface takes frames to any hardware address, so that groups may have their own.
+    pub any_mac: bool,
     /// Where the control socket is.
     pub socket: String,
 }
 
-/// The file.
-pub fn toml(fleet: &Fleet, places: &Places) -> String {
-    let mut out = String::new();
+/// Secrets that a fleet's configurations have places for: the place, and what the secret is called.
+pub fn secrets(fleet: &Fleet) -> Vec<(&'static str, &'static str)> {
+    match fleet.gateway {
+        Gateway::Cmts if fleet.settings.cmts.encrypt => vec![(MODEM_KEY, "modem-key")],
+        Gateway::Bng if !fleet.settings.bng.radius.is_empty() => vec![(RADIUS_SECRET, "radius")],
+        _ => Vec::new(),
+    }
+}
+
+/// The file of a gateway; that of a user plane is the same for all. None: there is no part of a network left for it.
+pub fn toml(fleet: &Fleet, places: &Places, ordinal: u32) -> Option<String> {
+    let mut out = format!("gateway = \"{}\"\ncontrol_socket = \"{}\"\n", fleet.gateway.name(), places.socket);
     let mut line = |text: String| {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{text}");
     };
-    line("gateway = \"upf\"".to_owned());
-    line(format!("control_socket = \"{}\"", places.socket));
     line("\n[workers]".to_owned());
     line(format!("count = {}", fleet.workers()));
     if let Some(cpus) = &places.cpus {
@@ -53,26 +71,14 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
     }
     line(format!("idle = \"{}\"", fleet.settings.idle.name()));
     line(format!("\n[frames]\npacket_buffers = {}", fleet.settings.packet_buffers));
-    let ports = [
-        ("n3", "access", &places.access_interface, &places.access_address, 1),
-        ("n6", "core", &places.core_interface, &places.core_address, 2),
-    ];
-    for (name, role, interface, address, group) in ports {
-        line(format!("\n[[port]]\nname = \"{name}\"\nuri = \"{}\"", fleet.uri(interface, group)));
-        // The interface is the gateway's alone, but the cloud or cluster may have given the host an address on it.
-        line(format!("role = \"{role}\"\naddresses = [\"{address}\"]\nclaim_interface = true"));
+    match fleet.gateway {
+        Gateway::Upf => upf::lines(fleet, places, &mut line),
+        Gateway::Cmts => cmts::lines(fleet, places, ordinal, &mut line)?,
+        Gateway::Bng => bng::lines(fleet, places, ordinal, &mut line)?,
     }
-    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"", places.core_router));
-    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\ninstance = \"access\"", places.access_router));
-    line(format!("\n[n4]\naddress = \"{}\"", places.n4_address));
-    let allow: Vec<String> = places.peers.iter().map(|network| format!("\"{network}\"")).collect();
-    line(format!("allow = [{}]", allow.join(", ")));
-    line(format!("sessions = {}", fleet.sessions()));
-    line(format!("ledger = \"{}\"", places.ledger));
-    line(format!("pool = [{{ v4 = \"{}\" }}]", fleet.settings.ue_pool));
     line(format!("\n[metrics]\naddress = \"{}\"", places.metrics));
     if let Some(health) = &places.health {
         line(format!("\n[health]\naddress = \"{health}\""));
     }
-    out
+    Some(out)
 }

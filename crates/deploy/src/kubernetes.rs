@@ -1,19 +1,21 @@
 //! A fleet on Kubernetes: plain manifests, for `kubectl apply -k`, and the recipe of a container.
 //!
-//! A pod is a gateway. Its number in the StatefulSet is its ordinal: with it `weir run --pool-from-ordinal` finds its
-//! share of subscribers' addresses and its addresses on N3 and N6. PFCP and metrics go by the pod's own address. The
-//! last to come is the first to go, and drains before.
+//! A pod is a gateway. Its number in the StatefulSet is its ordinal: with it `weir run --pool-from-ordinal` finds a user
+//! plane's share of subscribers' addresses and its addresses on N3 and N6. PFCP and metrics go by the pod's own address.
+//! The last to come is the first to go, and drains before.
+//!
+//! Cable and broadband gateways have a file each, called as the pod: a service group, or groups of outer VLANs. Their number
+//! is fixed.
 
 mod gateways;
 mod helm;
+mod readme;
 mod scaling;
 mod traffic;
 
-use std::fmt::Write;
-
 use crate::File;
 use crate::finding::Finding;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Gateway};
 use crate::node::Node;
 use crate::settings::{Attachment, Scaler};
 use crate::{list, map, monitoring, rules};
@@ -71,7 +73,7 @@ pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
     let mut files = vec![File::new("Containerfile", CONTAINERFILE)];
     files.extend(documents.iter().map(|document| File::new(&document.path, document.text())));
     files.extend(helm::chart(fleet, &documents));
-    files.push(File::new("README.md", readme(fleet)));
+    files.push(File::new("README.md", readme::readme(fleet)));
     Ok(files)
 }
 
@@ -95,6 +97,8 @@ pub fn documents(fleet: &Fleet) -> Vec<Document> {
         Document::kustomization("monitoring/", &["monitor.yaml", "alerts.yaml"]),
     ];
     match its.scaler {
+        // Lines and modems belong to one gateway: the load does not change how many there are.
+        _ if fleet.fixed().is_some() => {}
         Scaler::PrometheusAdapter => {
             base.push("scaling.yaml");
             documents.push(Document::new("scaling.yaml", vec![scaling::scaler(fleet)]));
@@ -108,7 +112,7 @@ pub fn documents(fleet: &Fleet) -> Vec<Document> {
     if its.attachment == Attachment::Sriov {
         documents.push(Document::new("sriov/device-plugin.yaml", vec![scaling::device_plugin(fleet)]));
     }
-    if its.traffic {
+    if its.traffic && fleet.gateway == Gateway::Upf {
         documents.push(Document::new("traffic.yaml", traffic::jobs(fleet)));
     }
     documents.push(Document::kustomization("", &base));
@@ -133,7 +137,7 @@ fn dashboard(fleet: &Fleet) -> Node {
 fn alerts(fleet: &Fleet) -> String {
     let head = alerts_head(fleet).yaml();
     // A service's targets are of a job with its name.
-    let groups = monitoring::groups("upf", &fleet.settings.name);
+    let groups = monitoring::groups(fleet.gateway.name(), &fleet.settings.name);
     let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
     format!("{head}spec:\n  groups:\n{groups}")
 }
@@ -171,12 +175,16 @@ fn check(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("{} workers on an interface of one queue", fleet.workers());
         found.push(Finding::at("unit.queues", what, "1 with macvlan, or sriov, or host-device"));
     }
-    found.extend(rules::apart(&[
+    let mut networks = vec![
         ("deploy.ue_pool", fleet.settings.ue_pool),
         ("deploy.kubernetes.access", its.access),
         ("deploy.kubernetes.core", its.core),
         ("deploy.kubernetes.pods", its.pods),
-    ]));
+    ];
+    if fleet.gateway == Gateway::Cmts {
+        networks.push(("deploy.cmts.devices", fleet.settings.cmts.devices));
+    }
+    found.extend(rules::apart(&networks));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.access", its.access));
     found.extend(rules::addresses(fleet, "deploy.kubernetes.core", its.core));
     found
@@ -228,71 +236,6 @@ fn attachments(fleet: &Fleet, access: &str, core: &str) -> Node {
         "k8s.v1.cni.cncf.io/networks" =>
             format!("[{{\"name\":\"{name}-access\",\"interface\":\"{access}\"}},{{\"name\":\"{name}-core\",\"interface\":\"{core}\"}}]"),
     }
-}
-
-fn readme(fleet: &Fleet) -> String {
-    let (name, its) = (&fleet.settings.name, &fleet.settings.kubernetes);
-    let mut out = format!(
-        "# {name} on Kubernetes\n\n{} gateways to begin with, {} to {} by load; plain manifests, and a chart of the same.\n\n",
-        fleet.machines * fleet.gateways(),
-        fleet.settings.least_machines * fleet.gateways(),
-        fleet.ordinals(),
-    );
-    let _ = write!(
-        out,
-        "1. The image, from source, in a checkout of weir:\n\n\
-         \x20      podman build -f Containerfile -t {image} . && podman push {image}\n\n\
-         2. Nodes need Multus, the {cni} plugin, huge pages of 2 MiB ({pages} MiB a gateway), and the static CPU manager\n\
-         \x20  so that a gateway's CPUs are its own. Ledgers are volumes of {class}.\n\n\
-         3. First what needs definitions of other projects, so that nothing is applied by half:\n\n\
-         \x20      kubectl wait --for condition=established crd/network-attachment-definitions.k8s.cni.cncf.io\n\
-         \x20      kubectl apply -f namespace.yaml\n\
-         \x20      kubectl apply -f networks.yaml\n\
-         {sriov}\
-         \x20      kubectl apply -k .                # the gateways: kinds of Kubernetes only\n\
-         \x20      kubectl apply -k monitoring       # with the Prometheus operator: scraping and alerts\n\n\
-         4. {scaler}\n\
-         \x20  The number of pods is the autoscaler's: no manifest sets it. To begin with what was planned:\n\n\
-         \x20      kubectl -n {namespace} scale statefulset {name} --replicas {begin}\n\n\
-         5. The router towards the data network needs a route for each gateway's subscribers:\n\n",
-        image = its.image,
-        cni = attachment(its.attachment),
-        pages = fleet.settings.hugepages_mib,
-        class = its.storage_class.as_ref().map_or("the cluster's default class".to_owned(), |it| format!("class {it}")),
-        sriov = match its.attachment {
-            Attachment::Sriov => "\x20      kubectl apply -f sriov            # which virtual functions the device plugin offers\n",
-            _ => "",
-        },
-        scaler = match its.scaler {
-            Scaler::Keda => "`kubectl apply -k keda`: KEDA reads `weir_load_ratio` from Prometheus.".to_owned(),
-            Scaler::PrometheusAdapter => "prometheus-adapter puts `weir_load_ratio` of pods into the metrics API, where the autoscaler reads it:\n\n\
-                \x20      helm install prometheus-adapter prometheus-community/prometheus-adapter \\\n\
-                \x20        --namespace NAMESPACE --values prometheus-adapter.values.yaml\n".to_owned(),
-        },
-        namespace = its.namespace,
-        begin = fleet.machines * fleet.gateways(),
-    );
-    for ordinal in 0..fleet.ordinals() {
-        if let (Some(pool), Some(at)) = (fleet.pool(ordinal), fleet.address(its.core, ordinal)) {
-            let _ = writeln!(out, "       {pool} via {at}        # {name}-{ordinal}");
-        }
-    }
-    if its.traffic {
-        let _ = write!(
-            out,
-            "\n6. `kubectl apply -f traffic.yaml` tries them one after the other, with sessions and traffic of weir's own; it plays\n\
-             \x20  the router {} and gNBs, so nobody else may be on these networks then.\n",
-            its.core.address(1).map_or_else(String::new, |it| it.to_string()),
-        );
-    }
-    let _ = write!(
-        out,
-        "\nAs a chart instead of steps 3 and 4, behind the first two commands:\n\n\
-         \x20      helm install {name} chart --namespace {} --set monitoring=true\n\n\
-         These manifests are linted and checked; docs/deploy.md of weir says what was run.\n",
-        its.namespace,
-    );
-    out
 }
 
 /// What CNI calls the plugin.

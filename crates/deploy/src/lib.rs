@@ -16,6 +16,7 @@
 //! | `settings.rs`, `fleet.rs` | settings and result of a plan; each gateway's number, addresses, processors |
 //! | `gateway.rs` | a gateway's configuration |
 //! | `aws.rs` | CloudFormation: network, fleet, machine image |
+//! | `module.rs` | the same as a module of OpenTofu or Terraform |
 //! | `kubernetes.rs` | manifests and the container file |
 //! | `rules.rs` | checks that linters cannot do |
 //! | `node.rs`, `cidr.rs`, `finding.rs` | documents, networks, findings |
@@ -30,6 +31,7 @@ pub mod finding;
 pub mod fleet;
 pub mod gateway;
 pub mod kubernetes;
+pub mod module;
 pub mod monitoring;
 pub mod node;
 pub mod rules;

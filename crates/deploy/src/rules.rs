@@ -5,28 +5,45 @@ mod cloud_formation;
 mod first_apply;
 mod first_stack;
 mod manifests;
+mod modules;
+mod reach;
 
 use crate::cidr::Cidr;
 use crate::finding::Finding;
-use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::fleet::{FIRST_ADDRESS, Fleet, Gateway};
+use crate::gateway::{Places, toml};
 
 pub use cloud_formation::{cloud_formation, cloud_formation_of_stacks, size};
 pub use first_apply::folders;
 pub use first_stack::first_stack;
 pub use manifests::manifests;
+pub use modules::module;
+pub use reach::reach;
 
 /// Whether the fleet can be at all: what of the plan is wrong, by its key.
 pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
     let mut found = Vec::new();
     machine(fleet, &mut found);
+    unit(fleet, &mut found);
+    match fleet.fixed() {
+        None => scaling(fleet, &mut found),
+        Some(_) => fixed(fleet, &mut found),
+    }
+    memory(fleet, &mut found);
+    pool(fleet, &mut found);
+    found
+}
+
+fn unit(fleet: &Fleet, found: &mut Vec<Finding>) {
     let (settings, unit) = (&fleet.settings, &fleet.unit);
     if unit.interfaces != 2 {
         let what = format!("a unit with {} interfaces", unit.interfaces);
-        found.push(Finding::at(
-            "unit.interfaces",
-            what,
-            "a user plane has two: towards gNBs, towards the data network",
-        ));
+        let help = match fleet.gateway {
+            Gateway::Upf => "a user plane has two: towards gNBs, towards the data network",
+            Gateway::Cmts => "a service group has two: towards its Remote-PHY device, towards the network",
+            Gateway::Bng => "a broadband gateway has two: towards lines, towards the core",
+        };
+        found.push(Finding::at("unit.interfaces", what, help));
     }
     if unit.admin_interfaces != 1 {
         let what = format!("{} interfaces for administration", unit.admin_interfaces);
@@ -36,6 +53,11 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
         let what = format!("\"{}\" is not a valid name", settings.name);
         found.push(Finding::at("deploy.name", what, "1 to 40 small letters, digits and hyphens, a letter first"));
     }
+}
+
+/// Bounds of a fleet that follows the load.
+fn scaling(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let settings = &fleet.settings;
     if settings.most_machines.is_some_and(|most| most < fleet.machines) {
         let what = format!("the plan needs {} machines with spares", fleet.machines);
         found.push(Finding::at("deploy.most_machines", what, "as many at least, or leave it out"));
@@ -51,6 +73,51 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
         let help = "1 to 7140: a lifecycle hook waits for two hours at most";
         found.push(Finding::at("deploy.drain_seconds", "no time to drain in", help));
     }
+}
+
+/// A fleet whose gateways have lines or modems of their own: there is a file for each, and no bound to scale between.
+fn fixed(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let settings = &fleet.settings;
+    if settings.most_machines.is_some() {
+        let what = "lines and modems belong to one gateway: the load does not change how many there are";
+        found.push(Finding::at("deploy.most_machines", what, "leave it out"));
+    }
+    if fleet.gateway == Gateway::Cmts && fleet.unit.share_interfaces {
+        let what = "several service groups behind one set of interfaces";
+        found.push(Finding::at("unit.share_interfaces", what, "false: a gateway, with its interfaces, for each"));
+    }
+    if fleet.gateway == Gateway::Bng && settings.bng.c_vlans.is_empty() {
+        found.push(Finding::at("deploy.bng.c_vlans", "no inner VLANs", "such as \"1-4000\""));
+    }
+    let places = Places {
+        access_interface: "a".to_owned(),
+        core_interface: "c".to_owned(),
+        access_address: String::new(),
+        core_address: String::new(),
+        access_router: String::new(),
+        core_router: String::new(),
+        n4_address: String::new(),
+        peers: Vec::new(),
+        cpus: None,
+        metrics: String::new(),
+        health: None,
+        ledger: String::new(),
+        any_mac: true,
+        socket: String::new(),
+    };
+    let last = fleet.ordinals().saturating_sub(1);
+    if fleet.pool(last).is_some() && toml(fleet, &places, last).is_none() {
+        let (key, help) = match fleet.gateway {
+            Gateway::Cmts => ("deploy.cmts", "devices: a larger network; modem_mac: such as \"02:cb:00:00:00:00\""),
+            _ => ("deploy.bng", "s_vlans: 4094 outer VLANs for all gateways together"),
+        };
+        found.push(Finding::at(key, format!("nothing is left for gateway {last}"), help));
+    }
+}
+
+/// Packet memory and huge pages.
+fn memory(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let settings = &fleet.settings;
     let least = (fleet.workers() * 2 * 4096).max(4096);
     if settings.packet_buffers < least {
         let what =
@@ -63,14 +130,16 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
             format!("{} packet buffers of 2 KiB do not fit in {} MiB", settings.packet_buffers, settings.hugepages_mib);
         found.push(Finding::at("deploy.hugepages_mib", what, format!("an even number, {pool_mib} at least")));
     }
+}
+
+/// Parts of the subscribers' addresses.
+fn pool(fleet: &Fleet, found: &mut Vec<Finding>) {
+    let settings = &fleet.settings;
     match (fleet.pool(0), fleet.sessions()) {
         (Some(part), sessions) if part.size() < sessions => {
             let what = format!("{} gateways have {part} each at most: {} addresses", fleet.ordinals(), part.size());
-            found.push(Finding::at(
-                "deploy.ue_pool",
-                what,
-                format!("a larger pool: each may have {sessions} sessions"),
-            ));
+            let help = format!("a larger pool: each may have {sessions} sessions");
+            found.push(Finding::at("deploy.ue_pool", what, help));
         }
         (None, _) => {
             let what = format!("{} cannot be divided into {} parts", settings.ue_pool, fleet.ordinals());
@@ -78,7 +147,6 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
         }
         _ => {}
     }
-    found
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,5 +1,7 @@
 //! `[deploy]` of a plan: what a plan does not need to know to count machines, and a deployment does to write them down.
 
+use std::net::Ipv4Addr;
+
 use serde::Deserialize;
 
 use crate::cidr::Cidr;
@@ -33,6 +35,10 @@ pub struct Settings {
     pub drain_seconds: u32,
     /// Networks that control planes send PFCP from; empty: those of the platform, see [`crate::fleet::Fleet::peers`].
     pub control_planes: Vec<Cidr>,
+    /// Of a cable gateway.
+    pub cmts: Cmts,
+    /// Of a broadband gateway.
+    pub bng: Bng,
     /// For `weir deploy aws`.
     pub aws: Aws,
     /// For `weir deploy kubernetes`.
@@ -54,6 +60,8 @@ impl Default for Settings {
             target_load: 0.7,
             drain_seconds: 900,
             control_planes: Vec::new(),
+            cmts: Cmts::default(),
+            bng: Bng::default(),
             aws: Aws::default(),
             kubernetes: Kubernetes::default(),
         }
@@ -103,6 +111,94 @@ impl Idle {
     }
 }
 
+/// What service groups have in common. Service group `n` has device `n`, and modems behind those of the groups before it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cmts {
+    /// Modems of a service group.
+    pub modems: u32,
+    /// Hosts behind a modem, each with an address of `ue_pool`.
+    pub hosts: u32,
+    /// Hardware address of the first modem of the first group; the others' follow.
+    pub modem_mac: String,
+    /// The network of the Remote-PHY devices: the first group's has its sixteenth address.
+    pub devices: Cidr,
+    /// Downstream OFDM channels of a service group, in two bonding groups.
+    pub ofdm_channels: u32,
+    pub ofdm_capacity: String,
+    /// Upstream pseudowires of a service group.
+    pub upstream_channels: u32,
+    /// Capacity of each.
+    pub upstream_capacity: String,
+    /// Rate of a modem's best-effort flow.
+    pub rate: String,
+    /// Whether modems' frames are encrypted: the first modem's key is then the secret `modem-key`, 32 hexadecimal digits.
+    pub encrypt: bool,
+}
+
+impl Default for Cmts {
+    fn default() -> Self {
+        Self {
+            modems: 300,
+            hosts: 4,
+            modem_mac: "02:cb:00:00:00:00".to_owned(),
+            devices: constant("10.40.0.0/16"),
+            ofdm_channels: 6,
+            ofdm_capacity: "1.89 Gbit/s".to_owned(),
+            upstream_channels: 4,
+            upstream_capacity: "100 Mbit/s".to_owned(),
+            rate: "600 Mbit/s".to_owned(),
+            encrypt: true,
+        }
+    }
+}
+
+/// What broadband gateways have in common. Each worker of each gateway owns a group: its own outer VLANs and its own part
+/// of `ue_pool`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bng {
+    /// Outer VLAN of the first group; the others' follow.
+    pub first_s_vlan: u32,
+    /// Outer VLANs of a group.
+    pub s_vlans: u32,
+    /// Inner VLANs of each outer one, as `[[group]] c_vlans` of a gateway.
+    pub c_vlans: String,
+    /// Rate of the tier that subscribers have unless RADIUS names another, from the subscriber.
+    pub up: String,
+    /// The same rate, to the subscriber.
+    pub down: String,
+    pub lease_seconds: u32,
+    /// DNS servers that subscribers are told.
+    pub dns: Vec<Ipv4Addr>,
+    /// RADIUS servers, whose secret is the secret `radius`; empty: every line may have a session.
+    pub radius: Vec<Ipv4Addr>,
+    /// Seconds between interim accounting reports.
+    pub interim_seconds: u32,
+    /// On AWS, whose networks carry no VLANs: ends of the VXLAN tunnels that lines come by, in turn one for each gateway.
+    pub tunnels: Vec<Ipv4Addr>,
+    /// The first gateway's VXLAN network identifier; the others' follow.
+    pub first_vni: u32,
+}
+
+impl Default for Bng {
+    fn default() -> Self {
+        Self {
+            first_s_vlan: 100,
+            s_vlans: 8,
+            c_vlans: "1-4000".to_owned(),
+            up: "50 Mbit/s".to_owned(),
+            down: "250 Mbit/s".to_owned(),
+            lease_seconds: 3600,
+            dns: Vec::new(),
+            radius: Vec::new(),
+            interim_seconds: 600,
+            tunnels: Vec::new(),
+            first_vni: 4096,
+        }
+    }
+}
+
 /// Amazon's cloud.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -112,8 +208,10 @@ pub struct Aws {
     pub zones: Vec<String>,
     /// Where user planes and control planes are.
     pub case: Case,
-    /// Generator, gateways and responder in one VPC, instead of three behind a transit gateway.
+    /// Generator, gateways and responder in one VPC, instead of three behind a transit gateway. Cable gateways always are.
     pub single_vpc: bool,
+    /// With `placement.host = "dedicated"`, of cable and broadband gateways: instances that a dedicated host has room for.
+    pub host_machines: u32,
     /// The gateways' VPC, or the only one.
     pub vpc: Cidr,
     /// The traffic generator's.
@@ -131,6 +229,7 @@ impl Default for Aws {
             zones: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
             case: Case::default(),
             single_vpc: false,
+            host_machines: 1,
             vpc: constant("10.20.0.0/16"),
             generator_vpc: constant("10.21.0.0/16"),
             responder_vpc: constant("10.22.0.0/16"),

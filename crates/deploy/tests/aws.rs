@@ -22,7 +22,13 @@ fn written(name: &str, fleet: &Fleet) -> Vec<deploy::File> {
 fn cfn_lint_finds_nothing() {
     let (outpost, hybrid) = (fleets::case(Case::Outpost), fleets::case(Case::Hybrid));
     let all = [("upf", fleets::upf()), ("large", fleets::large()), ("single", fleets::single())];
-    for (name, fleet) in all.into_iter().chain([("outpost", outpost), ("hybrid", hybrid)]) {
+    let wired = [
+        ("cmts", fleets::cmts()),
+        ("bng", fleets::bng()),
+        ("bng-outpost", fleets::bng_on_an_outpost()),
+        ("cmts-trial", fleets::cmts_in_the_cloud()),
+    ];
+    for (name, fleet) in all.into_iter().chain([("outpost", outpost), ("hybrid", hybrid)]).chain(wired) {
         let folder = fleets::write(&format!("aws-{name}"), &written(name, &fleet));
         // The image depends on the processor only.
         let templates = &["weir.yaml", "image.yaml"][..if ["upf", "large"].contains(&name) { 2 } else { 1 }];
@@ -48,7 +54,8 @@ fn cfn_lint_would_find_something() {
 
 #[test]
 fn the_set_up_is_a_script_with_nothing_left_to_fill_in() {
-    for (name, fleet) in [("upf", fleets::upf()), ("large", fleets::large())] {
+    let wired = [("cmts", fleets::cmts()), ("bng", fleets::bng())];
+    for (name, fleet) in [("upf", fleets::upf()), ("large", fleets::large())].into_iter().chain(wired) {
         let script = deploy::aws::setup(&fleet);
         let folder = fleets::write(&format!("script-{name}"), &[deploy::File::new("setup.sh", &script)]);
         let out = Command::new("bash").arg("-n").arg(folder.join("setup.sh")).output().expect("bash");

@@ -63,22 +63,82 @@ fn keda() -> Fleet {
 
 #[test]
 fn nothing_is_found_in_what_is_written() {
-    for fleet in [fleets::upf(), sriov(), keda()] {
+    for fleet in [fleets::upf(), sriov(), keda(), fleets::cmts(), fleets::bng()] {
         assert_eq!(all(&kubernetes::documents(&fleet), &fleet), "");
+    }
+}
+
+/// Changes the StatefulSet only.
+fn in_set(node: &mut Node, change: impl Fn(&mut Node)) {
+    if node.get("kind").and_then(Node::text) == Some("StatefulSet") {
+        change(node);
     }
 }
 
 #[test]
 fn containers_without_a_capability_are_found() {
-    for missing in ["BPF", "NET_RAW", "NET_ADMIN", "IPC_LOCK"] {
-        let found = said(&fleets::upf(), "gateways.yaml", |node| {
-            if let Some(set) = node.get("kind").filter(|kind| kind.text() == Some("StatefulSet")) {
-                assert_eq!(set.text(), Some("StatefulSet"));
-                replaced(node, missing, "CHOWN");
+    for fleet in [fleets::upf(), fleets::cmts(), fleets::bng()] {
+        for missing in ["BPF", "NET_RAW", "NET_ADMIN", "IPC_LOCK"] {
+            let found = said(&fleet, "gateways.yaml", |node| in_set(node, |set| replaced(set, missing, "CHOWN")));
+            assert!(found.contains(&format!("no CAP_{missing}")), "{missing}: {found}");
+        }
+    }
+}
+
+#[test]
+fn lines_and_modems_without_a_pod_are_found() {
+    for (fleet, pods) in [(fleets::cmts(), 24), (fleets::bng(), 4)] {
+        let few = said(&fleet, "gateways.yaml", |node| {
+            in_set(node, |set| put(set, &["spec", "replicas"], &(pods - 1_i64).into()));
+        });
+        assert!(few.contains(&format!("not {pods} pods")), "{few}");
+        let name = fleet.settings.name.clone();
+        let missing = said(&fleet, "gateways.yaml", |node| {
+            let Node::Map(entries) = node else { panic!("a map") };
+            if let Some((_, Node::Map(files))) = entries.iter_mut().find(|(key, _)| key == "data") {
+                files.retain(|(file, _)| *file != format!("{name}-2.toml"));
             }
         });
-        assert!(found.contains(&format!("no CAP_{missing}")), "{missing}: {found}");
+        assert!(missing.contains(&format!("no file for pod {name}-2")), "{missing}");
     }
+}
+
+#[test]
+fn an_autoscaler_of_wired_gateways_is_found() {
+    let fleet = fleets::bng();
+    let mut documents = kubernetes::documents(&fleet);
+    let scaler = map! {
+        "kind" => "HorizontalPodAutoscaler",
+        "spec" => map! { "scaleTargetRef" => map! { "kind" => "StatefulSet", "name" => "fixed" } },
+    };
+    documents.iter_mut().find(|document| document.path == "gateways.yaml").expect("gateways").nodes.push(scaler);
+    let found = all(&documents, &fleet);
+    assert!(found.contains("whose sessions have nowhere to go"), "{found}");
+}
+
+#[test]
+fn places_that_nothing_fills_in_are_found() {
+    for (fleet, place) in
+        [(fleets::cmts(), "@MODEM_KEY@"), (fleets::bng(), "@RADIUS_SECRET@"), (fleets::bng(), "@POD_IP@")]
+    {
+        let found = said(&fleet, "gateways.yaml", |node| in_set(node, |set| replaced(set, place, "@OTHER@")));
+        assert!(found.contains(&format!("{place} is never filled in")), "{found}");
+    }
+    let found = said(&fleets::bng(), "gateways.yaml", |node| {
+        in_set(node, |set| {
+            let mount = ["spec", "template", "spec", "containers", "0", "volumeMounts", "0", "name"];
+            put(set, &mount, &"config".into());
+        });
+    });
+    assert!(found.contains("as they were before secrets were filled in"), "{found}");
+}
+
+#[test]
+fn configurations_beyond_an_object_are_found() {
+    let mut fleet = fleets::cmts();
+    (fleet.groups, fleet.needed, fleet.machines) = (Some(900), 300, 300);
+    let found = all(&kubernetes::documents(&fleet), &fleet);
+    assert!(found.contains("bytes; 1048576 at most"), "{found}");
 }
 
 #[test]

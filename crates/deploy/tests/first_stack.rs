@@ -5,6 +5,7 @@ mod fleets;
 
 use deploy::aws::template;
 use deploy::fleet::Fleet;
+use deploy::map;
 use deploy::node::Node;
 use deploy::rules::first_stack;
 
@@ -32,6 +33,10 @@ fn changed(fleet: &Fleet, change: impl FnOnce(&mut Vec<(String, Node)>)) -> Stri
 
 /// What is said when a text is replaced wherever it stands in a resource.
 fn replaced(name: &str, from: &str, to: &str) -> String {
+    replaced_in(&fleets::upf(), name, from, to)
+}
+
+fn replaced_in(fleet: &Fleet, name: &str, from: &str, to: &str) -> String {
     fn replace(node: &mut Node, from: &str, to: &str) -> usize {
         match node {
             Node::Map(all) => all.iter_mut().map(|(_, value)| replace(value, from, to)).sum(),
@@ -44,7 +49,7 @@ fn replaced(name: &str, from: &str, to: &str) -> String {
             _ => 0,
         }
     }
-    changed(&fleets::upf(), |resources| {
+    changed(fleet, |resources| {
         let (_, resource) = resources.iter_mut().find(|(other, _)| other == name).expect(name);
         assert!(replace(resource, from, to) > 0, "{name} has {from}");
     })
@@ -61,7 +66,8 @@ fn group_without(attribute: &str) -> String {
 
 #[test]
 fn nothing_is_found_in_what_is_written() {
-    for fleet in [fleets::upf(), fleets::large(), fleets::single()] {
+    let wired = [fleets::cmts(), fleets::bng(), fleets::bng_on_an_outpost()];
+    for fleet in [fleets::upf(), fleets::large(), fleets::single()].into_iter().chain(wired) {
         assert_eq!(said(&template(&fleet)), "");
     }
 }
@@ -145,30 +151,39 @@ fn traffic_hosts_that_start_nothing_are_found() {
 /// The scripts on the way into an instance are scripts, the ones inside of them, too.
 #[test]
 fn scripts_of_instances_can_be_read() {
-    let template = template(&fleets::upf());
-    let of = |path: &[&str]| {
-        let coded = template.at(path).expect("user data");
-        coded.text().or_else(|| coded.get("Fn::Sub")?.text()).expect("a text").to_owned()
-    };
-    let mut scripts =
-        vec![("launch", of(&["Resources", "Launch", "Properties", "LaunchTemplateData", "UserData", "Fn::Base64"]))];
-    for host in ["GeneratorHost", "ResponderHost"] {
-        scripts.push((host, of(&["Resources", host, "Properties", "UserData", "Fn::Base64"])));
+    let hosts: &[&str] = &["GeneratorHost", "ResponderHost"];
+    let all = [("upf", fleets::upf(), hosts), ("cmts", fleets::cmts(), &[]), ("bng", fleets::bng(), &[])];
+    for (fleet_name, fleet, hosts) in all {
+        let template = template(&fleet);
+        let of = |path: &[&str]| {
+            let coded = template.at(path).expect("user data");
+            coded.text().or_else(|| coded.get("Fn::Sub")?.text()).expect("a text").to_owned()
+        };
+        let launch = ["Resources", "Launch", "Properties", "LaunchTemplateData", "UserData", "Fn::Base64"];
+        let mut scripts = vec![("launch", of(&launch))];
+        for host in hosts {
+            scripts.push((host, of(&["Resources", host, "Properties", "UserData", "Fn::Base64"])));
+        }
+        for (name, script) in scripts {
+            read(&format!("{fleet_name}-{name}"), &script);
+        }
     }
-    for (name, script) in scripts {
-        let mut all = vec![("outer", script.clone())];
-        for mark in ["BOOT", "WATCH", "TRIAL", "SETTINGS"] {
-            let Some((_, rest)) = script.split_once(&format!("<<'{mark}'\n")) else { continue };
-            let (inner, _) = rest.split_once(&format!("\n{mark}\n")).expect("its end");
-            all.push((mark, inner.to_owned()));
-        }
-        assert!(all.len() > 1, "{name}");
-        for (part, text) in all {
-            let folder = fleets::write(&format!("inner-{name}-{part}"), &[deploy::File::new("script", &text)]);
-            let out = std::process::Command::new("bash").arg("-n").arg(folder.join("script")).output().expect("bash");
-            fleets::well(&format!("{name} {part}"), &out);
-            assert!(out.stderr.is_empty(), "{name} {part}: {}", String::from_utf8_lossy(&out.stderr));
-        }
+}
+
+/// A script and those within it, as bash reads them.
+fn read(name: &str, script: &str) {
+    let mut all = vec![("outer", script.to_owned())];
+    for mark in ["BOOT", "WATCH", "TRIAL", "SETTINGS"] {
+        let Some((_, rest)) = script.split_once(&format!("<<'{mark}'\n")) else { continue };
+        let (inner, _) = rest.split_once(&format!("\n{mark}\n")).expect("its end");
+        all.push((mark, inner.to_owned()));
+    }
+    assert!(all.len() > 1, "{name}");
+    for (part, text) in all {
+        let folder = fleets::write(&format!("inner-{name}-{part}"), &[deploy::File::new("script", &text)]);
+        let out = std::process::Command::new("bash").arg("-n").arg(folder.join("script")).output().expect("bash");
+        fleets::well(&format!("{name} {part}"), &out);
+        assert!(out.stderr.is_empty(), "{name} {part}: {}", String::from_utf8_lossy(&out.stderr));
     }
 }
 
@@ -189,4 +204,61 @@ fn gateways_of_the_region_on_an_outpost_are_found() {
 fn traffic_that_leads_nowhere_is_found() {
     let found = replaced("GeneratorHost", "server_first = \"10.22.0.16\"", "server_first = \"198.18.0.1\"");
     assert!(found.contains("goes to 198.18.0.1, which no interface has"), "{found}");
+}
+
+/// Gateways that are wired have a file and a set each, and a number that no load changes.
+#[test]
+fn wired_gateways_without_their_file_are_found() {
+    for fleet in [fleets::cmts(), fleets::bng()] {
+        let found = without(&fleet, "File1");
+        assert!(found.contains("one for each"), "{found}");
+        let found = replaced_in(&fleet, "File0", "gateway = ", "{{");
+        assert!(found.contains("without {{"), "{found}");
+        let found = replaced_in(&fleet, "Role", "ssm:GetParameter", "ssm:GetDocument");
+        assert!(found.contains("calls `aws ssm get-parameter` without the right to"), "{found}");
+        let place = if fleet.gateway == deploy::fleet::Gateway::Cmts { "@MODEM_KEY@" } else { "@RADIUS_SECRET@" };
+        let found = replaced_in(&fleet, "Launch", &format!("s|{place}|"), "s|@OTHER@|");
+        assert!(found.contains(&format!("{place} is never filled in")), "{found}");
+        let found = replaced_in(&fleet, "File0", "@METRICS@", "127.0.0.1:9460");
+        assert!(found.contains("from another address than the gateway's"), "{found}");
+    }
+}
+
+#[test]
+fn a_policy_that_takes_wired_gateways_away_is_found() {
+    let found = changed(&fleets::bng(), |resources| {
+        let policy = map! { "AutoScalingGroupName" => map! { "Ref" => "Gateways" } };
+        let policy = map! { "Type" => "AWS::AutoScaling::ScalingPolicy", "Properties" => policy };
+        resources.push(("ByLoad".to_owned(), policy));
+    });
+    assert!(found.contains("whose sessions have nowhere to go"), "{found}");
+}
+
+#[test]
+fn ledgers_that_cannot_be_attached_are_found() {
+    let found = replaced_in(&fleets::bng(), "Role", "ec2:AttachVolume", "ec2:DetachVolume");
+    assert!(found.contains("calls `aws ec2 attach-volume` without the right to"), "{found}");
+}
+
+#[test]
+fn dedicated_hosts_that_cannot_be_are_found() {
+    let cable = fleets::cmts();
+    let found = changed(&cable, |resources| {
+        let (_, launch) = resources.iter_mut().find(|(name, _)| name == "Launch").expect("a launch template");
+        let Node::Map(entries) = launch else { panic!("a map") };
+        let (_, properties) = entries.iter_mut().find(|(name, _)| name == "Properties").expect("properties");
+        let placement = map! { "Tenancy" => "host", "GroupName" => "close" };
+        *properties = map! { "LaunchTemplateData" => map! { "Placement" => placement } };
+    });
+    assert!(found.contains("a dedicated host in a placement group"), "{found}");
+    let found = without(&cable, "Host0A");
+    assert!(found.contains("its host Host0A is not in the zone of AdminA"), "{found}");
+    let found = replaced_in(&cable, "Launch", "systemctl reboot", "true");
+    assert!(found.contains("nothing is done about a gateway"), "{found}");
+    let found = changed(&cable, |resources| {
+        let (_, ready) = resources.iter_mut().find(|(name, _)| name == "Ready").expect("what instances wait for");
+        let Node::Map(entries) = ready else { panic!("a map") };
+        entries.retain(|(name, _)| name != "DependsOn");
+    });
+    assert!(found.contains("Resources.Machine0: its instances may start before"), "{found}");
 }

@@ -27,6 +27,24 @@ fn hundreds_of_machines_are_stacks_below_a_stack() {
     }
 }
 
+/// Files of gateways are in stacks of their own, too.
+#[test]
+fn hundreds_of_service_groups_are_stacks_below_a_stack() {
+    let mut fleet = fleets::cmts();
+    (fleet.groups, fleet.needed, fleet.machines) = (Some(240), 80, 81);
+    let all = files(&fleet).unwrap_or_else(|found| panic!("{found:?}"));
+    let count = |text: &str, what: &str| text.matches(what).count();
+    let files: usize = all.iter().map(|file| count(&file.text, "Type: AWS::SSM::Parameter\n")).sum();
+    let machines = count(&all[0].text, "Type: AWS::EC2::Instance\n");
+    let hosts = count(&all[0].text, "Type: AWS::EC2::Host\n");
+    assert_eq!((files, machines, hosts), (240, 80, 21), "a host has room for four");
+    let below: Vec<_> = all.iter().filter(|file| file.name.starts_with("sets-")).collect();
+    assert!(below.len() >= 3, "{}", below.len());
+    for file in below {
+        assert!(!file.text.contains("AWS::StackName"), "{}: it is the fleet's stack that is meant", file.name);
+    }
+}
+
 #[test]
 fn cfn_lint_finds_nothing_in_stacks_below() {
     let folder = fleets::write("aws-hundreds", &files(&of(141)).expect("files"));

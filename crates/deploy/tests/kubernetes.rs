@@ -3,7 +3,7 @@
 mod fleets;
 
 use deploy::fleet::Fleet;
-use deploy::kubernetes::files;
+use deploy::kubernetes::{self, files};
 use deploy::settings::{Attachment, Scaler};
 
 fn sriov() -> Fleet {
@@ -50,7 +50,8 @@ print(judged)
 
 #[test]
 fn kubernetes_validate_finds_nothing() {
-    let cases = [("host", fleets::upf(), 11), ("sriov", sriov(), 12), ("macvlan", macvlan(), 11), ("keda", keda(), 10)];
+    let upf = [("host", fleets::upf(), 11), ("sriov", sriov(), 12), ("macvlan", macvlan(), 11), ("keda", keda(), 10)];
+    let cases = upf.into_iter().chain([("cmts", fleets::cmts(), 9), ("bng", fleets::bng(), 9)]);
     for (name, fleet, objects) in cases {
         let folder = fleets::write(&format!("k8s-{name}"), &written(name, &fleet));
         let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
@@ -61,6 +62,41 @@ fn kubernetes_validate_finds_nothing() {
             "{name}: objects of Kubernetes' own kinds"
         );
     }
+}
+
+/// A pod for each service group, and for each broadband gateway: its own file, secrets that no file has, no autoscaler.
+#[test]
+fn each_gateway_has_its_own_file() {
+    for (name, fleet, secret) in [("cable", fleets::cmts(), "@MODEM_KEY@"), ("fixed", fleets::bng(), "@RADIUS_SECRET@")]
+    {
+        let all = written(name, &fleet);
+        let file = |name: &str| all.iter().find(|file| file.name == name).map(|file| file.text.as_str());
+        let gateways = file("gateways.yaml").expect("gateways");
+        let pods = fleet.ordinals();
+        assert!(gateways.contains(&format!("  replicas: {pods}\n")), "{gateways}");
+        assert!(gateways.contains("/etc/weir/$(POD_NAME).toml") && !gateways.contains("preStop"), "{gateways}");
+        assert!(
+            file("scaling.yaml").is_none() && file("keda/scaling.yaml").is_none() && file("traffic.yaml").is_none()
+        );
+        let configs: Vec<String> = (0..pods).map(|n| kubernetes::configuration(&fleet, n)).collect();
+        assert!(configs.iter().all(|config| config.contains(secret)), "{}", configs[0]);
+        assert!(gateways.contains(&format!("{name}-{}.toml: |", pods - 1)));
+        let lines = |key: &str| -> Vec<&str> {
+            configs.iter().filter_map(|config| config.lines().find(|line| line.starts_with(key))).collect()
+        };
+        for key in ["addresses = ", "ipv4 = ", "mac = ", if name == "cable" { "rpd = " } else { "s_vlans = " }] {
+            let mut different = lines(key);
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), pods as usize, "{name}: {key}");
+        }
+        let readme = file("README.md").expect("a README");
+        let made = format!("create secret generic {name}-secrets --from-file=");
+        assert!(readme.contains(&made) && !readme.contains("autoscaler"), "{readme}");
+    }
+    let mut macvlan = fleets::bng();
+    macvlan.settings.kubernetes.attachment = Attachment::Macvlan;
+    assert!(!kubernetes::configuration(&macvlan, 0).contains("\nmac = "), "macvlan passes its own address only");
 }
 
 /// kubernetes-validate does see what is wrong: a mistake put in is found.
@@ -95,7 +131,7 @@ fn a_network_policy_names_who_may_come() {
         assert!(policy.contains(part), "{part}: {policy}");
     }
     assert!(file("gateways.yaml").contains("port: health"), "probes ask the listener that is theirs");
-    let configuration = deploy::kubernetes::configuration(&fleet);
+    let configuration = deploy::kubernetes::configuration(&fleet, 0);
     assert!(configuration.contains("[health]\naddress = \"0.0.0.0:9465\""), "{configuration}");
 }
 

@@ -19,7 +19,8 @@ fn blamed(change: impl FnOnce(&mut Fleet)) -> Vec<String> {
 
 #[test]
 fn a_good_fleet_is_good() {
-    for fleet in [fleets::upf(), fleets::large(), fleets::single()] {
+    let wired = [fleets::cmts(), fleets::bng(), fleets::bng_on_an_outpost()];
+    for fleet in [fleets::upf(), fleets::large(), fleets::single()].into_iter().chain(wired) {
         assert!(aws::files(&fleet).is_ok(), "{:?}", aws::files(&fleet).err());
     }
 }
@@ -84,6 +85,35 @@ fn networks_that_overlap_are_found() {
     assert_eq!(bad("aws.vpc = \"10.64.0.0/16\""), ["deploy.aws.vpc"], "subscribers' addresses");
     assert_eq!(bad("aws.generator_vpc = \"10.20.0.0/17\""), ["deploy.aws.generator_vpc"]);
     assert_eq!(bad("aws.on_premise = \"10.16.0.0/12\"")[0], "deploy.aws.on_premise");
+}
+
+/// The keys that are blamed when a good fleet of wired gateways is changed.
+fn blamed_of(mut fleet: Fleet, change: impl FnOnce(&mut Fleet)) -> Vec<String> {
+    change(&mut fleet);
+    let found = aws::files(&fleet).expect_err("something is wrong");
+    found.iter().map(|finding| finding.path.join(".")).collect()
+}
+
+#[test]
+fn access_sides_that_no_route_leads_to_are_found() {
+    let cloud = |fleet: &mut Fleet| fleet.settings.aws.case = deploy::settings::Case::Cloud;
+    assert_eq!(blamed_of(fleets::cmts(), cloud), ["deploy.cmts.devices"]);
+    assert_eq!(blamed_of(fleets::bng(), cloud), ["deploy.bng.tunnels"]);
+    assert_eq!(blamed_of(fleets::bng(), |fleet| fleet.settings.bng.tunnels.clear()), ["deploy.bng.tunnels"]);
+    let xdp = |fleet: &mut Fleet| fleet.settings.io = deploy::settings::Io::Xdp;
+    assert_eq!(blamed_of(fleets::bng(), xdp), ["deploy.io"]);
+}
+
+#[test]
+fn wired_gateways_with_too_little_are_found() {
+    let few = |fleet: &mut Fleet| fleet.settings.bng.s_vlans = 1024;
+    assert_eq!(blamed_of(fleets::bng(), few), ["deploy.bng"], "eight workers with 1024 outer VLANs each");
+    assert_eq!(blamed_of(fleets::bng(), |fleet| fleet.settings.most_machines = Some(9)), ["deploy.most_machines"]);
+    let mac = |fleet: &mut Fleet| fleet.settings.cmts.modem_mac = "02:cb:00".to_owned();
+    assert_eq!(blamed_of(fleets::cmts(), mac), ["deploy.cmts"]);
+    assert_eq!(blamed_of(fleets::cmts(), |fleet| fleet.unit.share_interfaces = true), ["unit.share_interfaces"]);
+    let modems = |fleet: &mut Fleet| fleet.settings.cmts.modems = 60_000;
+    assert_eq!(blamed_of(fleets::cmts(), modems), ["deploy.ue_pool"]);
 }
 
 #[test]

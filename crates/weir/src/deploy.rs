@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ::deploy::File;
 use ::deploy::finding::Finding;
-use ::deploy::fleet::{Fleet, Machine, Unit};
+use ::deploy::fleet::{self, Fleet, Machine, Unit};
 use ::deploy::settings::Settings;
 use anyhow::{Context, bail};
 use capacity::plan::{Answer, Candidate};
@@ -27,6 +27,7 @@ use gateway::tables::many;
 Examples:
   weir deploy aws examples/plan-upf.toml --out stack        network, fleet, machine image
   weir deploy kubernetes examples/plan-upf.toml --out k8s   manifests and a Containerfile
+  weir deploy kubernetes examples/plan-cmts.toml --out cable    a pod for each service group
   weir deploy aws PLAN.toml --machine c5n.4xlarge --out stack
 
 The plan determines how many of which machine; its [deploy] section has the rest, with a default
@@ -89,11 +90,14 @@ pub fn run(args: &DeployArgs) -> anyhow::Result<()> {
     write(&what.out, &files, what.force)?;
     let machines = many(fleet.machines as usize, "machine");
     println!(
-        "{}: {machines} of {}, {} on each, up to {}",
+        "{}: {machines} of {}, {} on each, {}",
         fleet.settings.name,
         fleet.machine.name,
         many(fleet.gateways() as usize, "gateway"),
-        many(fleet.most_machines() as usize, "machine"),
+        match fleet.fixed() {
+            Some(all) => format!("{} in all", many(all as usize, "gateway")),
+            None => format!("up to {}", many(fleet.most_machines() as usize, "machine")),
+        },
     );
     for file in &files {
         println!("  {}", what.out.join(&file.name).display());
@@ -107,10 +111,6 @@ const RENAMED: &[Rename] = &[Rename::new("Settings", "slots", "packet_buffers")]
 /// The fleet that a plan answers with.
 fn fleet(plan: &Plan, machine: Option<&str>, provider: Option<&str>) -> anyhow::Result<Fleet> {
     let Section { deploy: settings } = plan.text.parse_with(Hints { renamed: RENAMED, ..Hints::default() })?;
-    if plan.question.gateway != Gateway::Upf {
-        let what = "only user planes can be brought up so far";
-        bail!(plan.text.at(&["gateway".to_owned()], what, "gateway = \"upf\""));
-    }
     let settings = of_the_plan(settings, plan)?;
     let answer = plan.answer(&[])?;
     let wanted = machine.or(settings.machine.as_deref());
@@ -132,6 +132,12 @@ fn fleet(plan: &Plan, machine: Option<&str>, provider: Option<&str>) -> anyhow::
     let question = &plan.question;
     let unit = &answer.unit;
     Ok(Fleet {
+        gateway: match question.gateway {
+            Gateway::Upf => fleet::Gateway::Upf,
+            Gateway::Cmts => fleet::Gateway::Cmts,
+            Gateway::Bng => fleet::Gateway::Bng,
+        },
+        groups: answer.demand.groups,
         machine: Machine {
             name: known.name.clone(),
             provider: known.provider.clone(),

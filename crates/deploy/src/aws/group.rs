@@ -1,33 +1,65 @@
 //! The gateways themselves: what an instance is started with, and how many there are.
 
-use super::{Resources, attribute, in_zone, nothing, reference, sub, when};
-use crate::fleet::Fleet;
-use crate::gateway::{Places, toml};
+use super::{Resources, attribute, in_zone, machines, nothing, reference, sub, when};
+use crate::fleet::{Fleet, Gateway};
+use crate::gateway::Places;
 use crate::node::Node;
 use crate::{list, map};
 
 const SETUP: &str = include_str!("../../../../deploy/aws/setup.sh");
 const UNIT: &str = include_str!("../../../../deploy/systemd/weir@.service");
 
-/// The auto-scaling group and all it needs.
+/// The auto-scaling group and all it needs; or instances on dedicated hosts.
 pub fn group(fleet: &Fleet, resources: &mut Resources) {
-    rights(resources);
-    let from = |protocol: &str, port: u32, cidr: String, about: &str| {
-        map! {
-            "IpProtocol" => protocol, "FromPort" => port, "ToPort" => port, "CidrIp" => cidr, "Description" => about,
-        }
-    };
-    let peers = super::peers(fleet);
-    let admin = map! {
-        "GroupDescription" => "PFCP from control planes; administration by Session Manager",
-        "VpcId" => reference("Vpc"),
-        "SecurityGroupIngress" => Node::List(peers.iter().map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
-    };
-    resources.add("Administration", "AWS::EC2::SecurityGroup", admin);
-    if fleet.cluster {
+    rights(fleet, resources);
+    administration(fleet, resources);
+    if fleet.cluster && !machines::are_on_hosts(fleet) {
         resources.add("Close", "AWS::EC2::PlacementGroup", map! { "Strategy" => "cluster" });
     }
+    if fleet.fixed().is_some() {
+        machines::files(fleet, resources);
+    }
+    if machines::has_ledgers(fleet) {
+        machines::ledgers(fleet, resources);
+    }
     resources.add("Launch", "AWS::EC2::LaunchTemplate", launch(fleet));
+    if machines::are_on_hosts(fleet) {
+        machines::on_hosts(fleet, resources);
+        return;
+    }
+    scaling_group(fleet, resources);
+    resources.after_all(before(fleet));
+    resources.attribute("UpdatePolicy", update(fleet));
+    if fleet.fixed().is_none() {
+        by_load(resources);
+    }
+}
+
+/// Who may reach the interface for administration: control planes, or RADIUS servers.
+fn administration(fleet: &Fleet, resources: &mut Resources) {
+    let from = |port: u32, cidr: String, about: &str| {
+        map! {
+            "IpProtocol" => "udp", "FromPort" => port, "ToPort" => port, "CidrIp" => cidr, "Description" => about,
+        }
+    };
+    let ingress: Vec<Node> = match fleet.gateway {
+        Gateway::Upf => super::peers(fleet).iter().map(|peer| from(8805, peer.to_string(), "PFCP")).collect(),
+        Gateway::Bng => fleet.settings.bng.radius.iter().map(|it| from(3799, format!("{it}/32"), "CoA")).collect(),
+        Gateway::Cmts => Vec::new(),
+    };
+    let about = match fleet.gateway {
+        Gateway::Upf => "PFCP from control planes; administration by Session Manager",
+        Gateway::Bng => "CoA from RADIUS servers; administration by Session Manager",
+        Gateway::Cmts => "Administration by Session Manager",
+    };
+    let mut group = map! { "GroupDescription" => about, "VpcId" => reference("Vpc") };
+    if !ingress.is_empty() {
+        group.put("SecurityGroupIngress", ingress);
+    }
+    resources.add("Administration", "AWS::EC2::SecurityGroup", group);
+}
+
+fn scaling_group(fleet: &Fleet, resources: &mut Resources) {
     let zones = (0..fleet.zones).map(|zone| reference(in_zone("Admin", fleet, zone))).collect::<Vec<_>>();
     let hook = |name: &str, at: &str, seconds: u32| {
         map! {
@@ -37,11 +69,16 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
             "DefaultResult" => if at == "LAUNCHING" { "ABANDON" } else { "CONTINUE" },
         }
     };
+    // Where lines and modems belong to one gateway, there are as many as those need.
+    let size = |parameter: &str| match fleet.fixed() {
+        None => reference(parameter),
+        Some(_) => fleet.most_machines().to_string().into(),
+    };
     let group = map! {
         "AutoScalingGroupName" => sub("${AWS::StackName}-gateways"),
-        "MinSize" => reference("LeastMachines"),
-        "MaxSize" => reference("MostMachines"),
-        "DesiredCapacity" => reference("Machines"),
+        "MinSize" => size("LeastMachines"),
+        "MaxSize" => size("MostMachines"),
+        "DesiredCapacity" => size("Machines"),
         "VPCZoneIdentifier" => zones,
         "LaunchTemplate" => map! {
             "LaunchTemplateId" => reference("Launch"), "Version" => attribute("Launch", "LatestVersionNumber"),
@@ -57,8 +94,10 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
         ],
     };
     resources.add("Gateways", "AWS::AutoScaling::AutoScalingGroup", group);
-    resources.after_all(before(fleet));
-    resources.attribute("UpdatePolicy", update(fleet));
+}
+
+/// As many instances as keep the mean load where it is wanted.
+fn by_load(resources: &mut Resources) {
     let metric = map! {
         "Namespace" => "weir",
         "MetricName" => "weir_load_ratio",
@@ -78,10 +117,15 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
 
 /// All that an instance needs from its first second, before the first one starts: sets of interfaces, and the route by
 /// which it reaches the cloud's own services.
-fn before(fleet: &Fleet) -> Vec<String> {
+pub(super) fn before(fleet: &Fleet) -> Vec<String> {
+    let mut all: Vec<String> = (0..fleet.fixed().unwrap_or(0)).map(|n| format!("File{n}")).collect();
+    if machines::has_ledgers(fleet) {
+        all.extend((0..fleet.most_machines()).map(|n| format!("Ledger{n}")));
+    }
     let sets = (0..fleet.ordinals()).flat_map(|n| [format!("AccessInterface{n}"), format!("CoreInterface{n}")]);
     let ways = (0..fleet.zones).flat_map(|zone| ["Internet", "Table"].map(|it| in_zone("Admin", fleet, zone) + it));
-    sets.chain(ways).collect()
+    all.extend(sets.chain(ways));
+    all
 }
 
 /// A changed launch template replaces instances one at a time, each once its successor has said that it runs. How many
@@ -101,17 +145,33 @@ fn update(fleet: &Fleet) -> Node {
 }
 
 /// What an instance may do: take a set of interfaces and an address, tell that it has started or may go, tell its load.
-fn rights(resources: &mut Resources) {
+fn rights(fleet: &Fleet, resources: &mut Resources) {
     let may = |actions: Node, on: Node| map! { "Effect" => "Allow", "Action" => actions, "Resource" => on };
     // Only on what is tagged as this stack's: its instances, their own interfaces, the sets.
     let arn = |kind: &str| sub(format!("arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/*"));
+    let own = || map! { "StringEquals" => map! { "aws:ResourceTag/weir-stack" => reference("AWS::StackName") } };
     let mut attach = may(
         list!["ec2:AttachNetworkInterface", "ec2:AssignPrivateIpAddresses"],
         list![arn("network-interface"), arn("instance")],
     );
-    let own = map! { "aws:ResourceTag/weir-stack" => reference("AWS::StackName") };
-    attach.put("Condition", map! { "StringEquals" => own });
+    attach.put("Condition", own());
     let group = "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:autoScalingGroupName/${AWS::StackName}-gateways";
+    let stack = "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*";
+    let mut statements = vec![attach, may(list!["ec2:DescribeNetworkInterfaces"], "*".into())];
+    if !machines::are_on_hosts(fleet) {
+        let calls = list!["autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"];
+        statements.push(may(calls, sub(group)));
+        statements.push(may(list!["cloudformation:SignalResource"], sub(stack)));
+    }
+    if fleet.fixed().is_some() {
+        let files = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/${AWS::StackName}/*";
+        statements.push(may(list!["ssm:GetParameter"], sub(files)));
+    }
+    if machines::has_ledgers(fleet) {
+        let mut volumes = may(list!["ec2:AttachVolume"], list![arn("volume"), arn("instance")]);
+        volumes.put("Condition", own());
+        statements.extend([volumes, may(list!["ec2:DescribeVolumes"], "*".into())]);
+    }
     let role = map! {
         "AssumeRolePolicyDocument" => map! {
             "Version" => "2012-10-17",
@@ -125,64 +185,60 @@ fn rights(resources: &mut Resources) {
         ],
         "Policies" => list![map! {
             "PolicyName" => "gateway",
-            "PolicyDocument" => map! {
-                "Version" => "2012-10-17",
-                "Statement" => list![
-                    attach,
-                    may(list!["ec2:DescribeNetworkInterfaces"], "*".into()),
-                    may(list!["autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"], sub(group)),
-                    may(
-                        list!["cloudformation:SignalResource"],
-                        sub("arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*"),
-                    ),
-                ],
-            },
+            "PolicyDocument" => map! { "Version" => "2012-10-17", "Statement" => statements },
         }],
     };
     resources.add("Role", "AWS::IAM::Role", role);
     resources.add("Profile", "AWS::IAM::InstanceProfile", map! { "Roles" => list![reference("Role")] });
 }
 
-fn launch(fleet: &Fleet) -> Node {
-    let placement = |with_group: bool| {
-        let mut placement = map! {
-            "Tenancy" => reference("Tenancy"),
-            "HostResourceGroupArn" => when("OnHosts", reference("HostResourceGroupArn"), nothing()),
-        };
-        if with_group {
-            placement.put("GroupName", reference("Close"));
-        }
-        placement
+/// Where instances are placed: on hosts of their own, or by the parameters.
+fn placement(fleet: &Fleet) -> Node {
+    if machines::are_on_hosts(fleet) {
+        return map! { "Tenancy" => "host" };
+    }
+    let mut placement = map! {
+        "Tenancy" => reference("Tenancy"),
+        "HostResourceGroupArn" => when("OnHosts", reference("HostResourceGroupArn"), nothing()),
     };
+    if fleet.cluster {
+        placement.put("GroupName", reference("Close"));
+    }
+    placement
+}
+
+fn launch(fleet: &Fleet) -> Node {
     let tagged = |kind: &str| {
         let stack = map! { "Key" => "weir-stack", "Value" => reference("AWS::StackName") };
         let name = map! { "Key" => "Name", "Value" => sub("${AWS::StackName}-gateway") };
         map! { "ResourceType" => kind, "Tags" => list![name, stack] }
     };
-    map! {
-        "LaunchTemplateData" => map! {
-            "ImageId" => reference("ImageId"),
-            "InstanceType" => reference("InstanceType"),
-            "IamInstanceProfile" => map! { "Arn" => attribute("Profile", "Arn") },
-            "MetadataOptions" => map! { "HttpTokens" => "required", "HttpEndpoint" => "enabled" },
-            "Placement" => placement(fleet.cluster),
-            "NetworkInterfaces" => list![map! {
-                "DeviceIndex" => 0_i64, "Groups" => list![reference("Administration")], "DeleteOnTermination" => true,
-            }],
-            "BlockDeviceMappings" => list![map! {
-                "DeviceName" => "/dev/xvda",
-                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => when("OnOutpost", "gp2", "gp3"), "Encrypted" => true },
-            }],
-            "TagSpecifications" => list![tagged("instance"), tagged("network-interface")],
-            "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },
-        },
+    let mut data = map! {
+        "ImageId" => reference("ImageId"),
+        "InstanceType" => reference("InstanceType"),
+        "IamInstanceProfile" => map! { "Arn" => attribute("Profile", "Arn") },
+        "MetadataOptions" => map! { "HttpTokens" => "required", "HttpEndpoint" => "enabled" },
+        "Placement" => placement(fleet),
+        "BlockDeviceMappings" => list![map! {
+            "DeviceName" => "/dev/xvda",
+            "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => when("OnOutpost", "gp2", "gp3"), "Encrypted" => true },
+        }],
+        "TagSpecifications" => list![tagged("instance"), tagged("network-interface")],
+        "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },
+    };
+    if !machines::are_on_hosts(fleet) {
+        let first = map! {
+            "DeviceIndex" => 0_i64, "Groups" => list![reference("Administration")], "DeleteOnTermination" => true,
+        };
+        data.put("NetworkInterfaces", list![first]);
     }
+    map! { "LaunchTemplateData" => data }
 }
 
-/// The script an instance starts with.
-pub fn setup(fleet: &Fleet) -> String {
+/// What stands in a file until an instance fills it in; a set's own address where each gateway has a file.
+pub(super) fn places(fleet: &Fleet) -> Places {
     let place = |name: &str| format!("@{name}@");
-    let places = Places {
+    Places {
         access_interface: place("ACCESS_IF"),
         core_interface: place("CORE_IF"),
         access_address: place("ACCESS"),
@@ -195,8 +251,13 @@ pub fn setup(fleet: &Fleet) -> String {
         metrics: place("METRICS"),
         health: Some(place("HEALTH")),
         ledger: "/var/lib/weir/@GATEWAY_NUMBER@/ledger".to_owned(),
+        any_mac: true,
         socket: "/run/weir/@GATEWAY_NUMBER@.sock".to_owned(),
-    };
+    }
+}
+
+/// The script an instance starts with.
+pub fn setup(fleet: &Fleet) -> String {
     let cpus = |of: fn(&Fleet, u32) -> Vec<u32>| {
         let list = |gateway| of(fleet, gateway).iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         (0..fleet.gateways()).map(list).collect::<Vec<_>>().join("/")
@@ -206,11 +267,17 @@ pub fn setup(fleet: &Fleet) -> String {
     // What starts an instance is bounded: comments stay here.
     let is_kept = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let unit: String = UNIT.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect();
-    SETUP
+    let (run, ordinal) = match fleet.fixed() {
+        None => (format!("--pool-from-ordinal {}", fleet.ordinals()), "WEIR_ORDINAL"),
+        Some(_) => (String::new(), "GATEWAY_ORDINAL"),
+    };
+    machines::parts(fleet)
+        .iter()
+        .fold(SETUP.to_owned(), |text, (place, part)| text.replace(place, part))
         .replace("@UNIT@", &unit)
-        .replace("@GATEWAY@", &toml(fleet, &places))
         .replace("@GATEWAYS@", &fleet.gateways().to_string())
-        .replace("@RUN@", &format!("--pool-from-ordinal {}", fleet.ordinals()))
+        .replace("@RUN@", &run)
+        .replace("@ORDINAL@", ordinal)
         .replace("@WORKERS@", &fleet.workers().to_string())
         .replace("@HUGEPAGES@", &pages.to_string())
         .replace("@DRAIN@", &fleet.settings.drain_seconds.to_string())

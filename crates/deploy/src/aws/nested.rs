@@ -9,6 +9,8 @@ use crate::node::Node;
 
 /// Resources of a template that leave room for what an operator adds.
 const MOST: usize = 450;
+/// Files of gateways in a template, which may have 1,000,000 bytes.
+const FILES: usize = 200;
 /// What a set is called in the group's `DependsOn`, in the templates of its own stack.
 const NAME: &str = "Fleet";
 
@@ -18,12 +20,14 @@ pub fn split(fleet: &Fleet, mut template: Node) -> (Node, Vec<(String, Node)>) {
     if whole.len() <= MOST {
         return (template, Vec::new());
     }
-    let (sets, mut rest): (Vec<_>, Vec<_>) = whole.iter().cloned().partition(|(name, _)| is_of_a_set(name));
-    // Those of a machine stay together, and in their order.
+    let (sets, rest): (Vec<_>, Vec<_>) = whole.iter().cloned().partition(|(name, _)| is_of_a_set(name));
+    let (files, mut rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| is_a_file(name));
+    // Those of a gateway stay together, and in their order.
     let of_a_gateway = sets.len() / fleet.ordinals().max(1) as usize;
     let gateways = (MOST / of_a_gateway.max(1)).max(1);
+    let parts = sets.chunks((gateways * of_a_gateway).max(1)).chain(files.chunks(FILES));
     let mut below = Vec::new();
-    for part in sets.chunks(gateways * of_a_gateway) {
+    for part in parts {
         let stack = format!("Sets{}", below.len());
         let file = format!("sets-{}.yaml", below.len());
         let (child, outside) = child(part, fleet);
@@ -41,7 +45,8 @@ pub fn split(fleet: &Fleet, mut template: Node) -> (Node, Vec<(String, Node)>) {
         let Node::Map(entries) = resource else { continue };
         let Some((_, Node::List(on))) = entries.iter_mut().find(|(key, _)| key == "DependsOn") else { continue };
         let all = on.len();
-        on.retain(|name| !is_of_a_set(name.text().unwrap_or_default()));
+        let is_below = |name: &str| is_of_a_set(name) || is_a_file(name);
+        on.retain(|name| !is_below(name.text().unwrap_or_default()));
         if on.len() < all {
             on.extend(stacks.iter().cloned());
         }
@@ -58,6 +63,11 @@ pub fn split(fleet: &Fleet, mut template: Node) -> (Node, Vec<(String, Node)>) {
 fn is_of_a_set(name: &str) -> bool {
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
     kind.len() < name.len() && ["AccessInterface", "CoreInterface", "Pool"].iter().any(|end| kind.ends_with(end))
+}
+
+/// Whether a resource is the file of a gateway: `File12`.
+fn is_a_file(name: &str) -> bool {
+    name.strip_prefix("File").is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// A template of some resources, and what they refer to outside: its parameters.
@@ -91,6 +101,11 @@ fn rename(node: &mut Node) {
             for (key, value) in entries {
                 if key == "Ref" && value.text() == Some("AWS::StackName") {
                     *value = NAME.into();
+                }
+                if key == "Fn::Sub"
+                    && let Node::Text(text) = value
+                {
+                    *text = text.replace("${AWS::StackName}", &format!("${{{NAME}}}"));
                 }
                 rename(value);
             }

@@ -3,10 +3,37 @@
 use super::direct_connect;
 use super::{Kind, Resources, attribute, in_zone, nothing, reference, sub, subnet, tags, when};
 use crate::cidr::Cidr;
-use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::fleet::{FIRST_ADDRESS, Fleet, Gateway};
 use crate::node::Node;
 use crate::settings::Case;
 use crate::{list, map};
+
+/// Whether all is in one VPC. A cable gateway needs no other: its subscribers' addresses stay behind it.
+pub(super) fn is_single(fleet: &Fleet) -> bool {
+    fleet.settings.aws.single_vpc || fleet.gateway == Gateway::Cmts
+}
+
+/// Whether there is a network for what is on the access side: a generator, simulated devices, ends of tunnels.
+pub(super) fn has_generator(fleet: &Fleet) -> bool {
+    let Some(network) = super::generator(fleet) else { return false };
+    match fleet.gateway {
+        Gateway::Upf => true,
+        Gateway::Cmts => network.contains(fleet.settings.cmts.devices),
+        Gateway::Bng => fleet.settings.bng.tunnels.iter().any(|end| network.has(*end)),
+    }
+}
+
+/// Networks beside the gateways': of the access side, and of servers.
+fn outer(fleet: &Fleet) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    if has_generator(fleet) {
+        all.push("Generator");
+    }
+    if fleet.gateway != Gateway::Cmts {
+        all.push("Responder");
+    }
+    all
+}
 
 fn vpc_of(cidr: Cidr, name: &str) -> Node {
     map! {
@@ -15,7 +42,7 @@ fn vpc_of(cidr: Cidr, name: &str) -> Node {
 }
 
 /// The zone of a subnet: an Outpost's own, where there is one.
-fn zone_of(fleet: &Fleet, zone: u32) -> Node {
+pub(super) fn zone_of(fleet: &Fleet, zone: u32) -> Node {
     let letter = fleet.settings.aws.zones.get(zone as usize).map_or("a", String::as_str);
     sub(format!("${{AWS::Region}}{letter}"))
 }
@@ -64,7 +91,7 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
     for zone in 0..fleet.zones {
         for (kind, name) in KINDS {
             let is_needed = match kind {
-                Kind::Transit => !aws.single_vpc,
+                Kind::Transit => !is_single(fleet),
                 Kind::Control => aws.case == Case::Outpost,
                 _ => true,
             };
@@ -73,20 +100,17 @@ pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
             }
         }
     }
-    if aws.single_vpc {
-        for (kind, name) in [(Kind::Generator, "Generator"), (Kind::Responder, "Responder")] {
-            if let Some(cidr) = subnet(fleet, 0, kind) {
-                add_subnet(fleet, resources, "Vpc", name, 0, cidr);
-            }
+    for name in outer(fleet) {
+        let cidr = if name == "Generator" { super::generator(fleet) } else { super::responder(fleet) };
+        let Some(cidr) = cidr else { continue };
+        if is_single(fleet) {
+            add_subnet(fleet, resources, "Vpc", name, 0, cidr);
+            continue;
         }
-    } else {
-        for (name, cidr) in [("Generator", aws.generator_vpc), ("Responder", aws.responder_vpc)] {
-            let vpc = format!("{name}Vpc");
-            resources.add(&vpc, "AWS::EC2::VPC", vpc_of(cidr, &name.to_ascii_lowercase()));
-            if let Some(cidr) = cidr.part(0, 24) {
-                add_subnet(fleet, resources, &vpc, name, 0, cidr);
-            }
-        }
+        let vpc = format!("{name}Vpc");
+        let whole = if name == "Generator" { aws.generator_vpc } else { aws.responder_vpc };
+        resources.add(&vpc, "AWS::EC2::VPC", vpc_of(whole, &name.to_ascii_lowercase()));
+        add_subnet(fleet, resources, &vpc, name, 0, cidr);
     }
 }
 
@@ -129,9 +153,9 @@ pub fn outside(fleet: &Fleet, resources: &mut Resources) {
             resources.after("LocalGateway");
         }
     }
-    if aws.single_vpc {
+    if is_single(fleet) {
         let zone = in_zone("Nat", fleet, 0);
-        for inner in ["Generator", "Responder"] {
+        for inner in outer(fleet) {
             let out = route(inner, "0.0.0.0/0", "NatGatewayId", reference(&zone));
             resources.add(format!("{inner}Internet"), "AWS::EC2::Route", out);
         }
@@ -157,9 +181,8 @@ pub fn private(fleet: &Fleet, resources: &mut Resources) {
     resources.after("PrivateAttachment");
 }
 
-/// The transit gateway between the three VPCs, and towards Direct Connect.
+/// The transit gateway between the VPCs, and towards Direct Connect.
 pub fn transit(fleet: &Fleet, resources: &mut Resources) {
-    let aws = &fleet.settings.aws;
     let properties = map! {
         "Description" => "Generator, gateways and responder",
         "DefaultRouteTableAssociation" => "disable",
@@ -169,14 +192,11 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
     };
     resources.add("TransitGateway", "AWS::EC2::TransitGateway", properties);
     let zones: Vec<Node> = (0..fleet.zones).map(|zone| reference(in_zone("Transit", fleet, zone))).collect();
-    let attached = [
-        ("Gateways", "Vpc", Node::List(zones)),
-        ("Generator", "GeneratorVpc", list![reference("Generator")]),
-        ("Responder", "ResponderVpc", list![reference("Responder")]),
-    ];
-    for (name, vpc, subnets) in attached {
+    let mut attached = vec![("Gateways", "Vpc".to_owned(), Node::List(zones))];
+    attached.extend(outer(fleet).into_iter().map(|name| (name, format!("{name}Vpc"), list![reference(name)])));
+    for (name, vpc, subnets) in &attached {
         let properties = map! {
-            "TransitGatewayId" => reference("TransitGateway"), "VpcId" => reference(vpc), "SubnetIds" => subnets,
+            "TransitGatewayId" => reference("TransitGateway"), "VpcId" => reference(vpc), "SubnetIds" => subnets.clone(),
             "Tags" => tags(&name.to_ascii_lowercase()),
         };
         resources.add(format!("{name}Transit"), "AWS::EC2::TransitGatewayAttachment", properties);
@@ -190,8 +210,8 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         "DestinationCidrBlock" => fleet.settings.ue_pool.to_string(),
     };
     resources.add("SubscribersBehindGateways", "AWS::EC2::TransitGatewayRoute", subscribers);
-    // All three look up this table, and it knows each one's addresses.
-    for name in ["Gateways", "Generator", "Responder"] {
+    // All look up this table, and it knows each one's addresses.
+    for (name, _, _) in &attached {
         let both = map! {
             "TransitGatewayRouteTableId" => reference("TransitRoutes"),
             "TransitGatewayAttachmentId" => reference(format!("{name}Transit")),
@@ -203,10 +223,17 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
         "AssociatedGatewayId" => reference("TransitGateway"),
         // The premises reach gateways and, through them, subscribers.
-        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
+        "AllowedPrefixesToDirectConnectGateway" =>
+            list![fleet.settings.aws.vpc.to_string(), fleet.settings.ue_pool.to_string()],
     };
     resources.add_if("ByDirectConnect", "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
     direct_connect::attachment(resources);
+    to_transit(fleet, resources);
+}
+
+/// Routes of subnets towards the transit gateway.
+fn to_transit(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
     let mut lead = |subnet: String, name: &str, to: Cidr, condition: Option<&str>| {
         let route = route(&subnet, to.to_string(), "TransitGatewayId", reference("TransitGateway"));
         let name = format!("{subnet}{name}");
@@ -217,21 +244,26 @@ pub fn transit(fleet: &Fleet, resources: &mut Resources) {
         resources.after("GatewaysTransit");
     };
     for zone in 0..fleet.zones {
-        lead(in_zone("Access", fleet, zone), "ToGenerator", aws.generator_vpc, None);
-        lead(in_zone("Admin", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+        if has_generator(fleet) {
+            lead(in_zone("Access", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+            if fleet.gateway == Gateway::Upf {
+                lead(in_zone("Admin", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+            }
+        }
         lead(in_zone("Core", fleet, zone), "ToResponder", aws.responder_vpc, None);
         for subnet in ["Access", "Admin", "Core"] {
             lead(in_zone(subnet, fleet, zone), "ToPremises", aws.on_premise, Some("ByDirectConnect"));
         }
     }
-    lead("Generator".to_owned(), "ToGateways", aws.vpc, None);
+    if has_generator(fleet) {
+        lead("Generator".to_owned(), "ToGateways", aws.vpc, None);
+    }
     lead("Responder".to_owned(), "ToGateways", aws.vpc, None);
     lead("Responder".to_owned(), "ToSubscribers", fleet.settings.ue_pool, None);
 }
 
 /// For each gateway of each machine there may be: an interface on either side, and the route to its subscribers.
 pub fn sets(fleet: &Fleet, resources: &mut Resources) {
-    let aws = &fleet.settings.aws;
     let security = |about: &str, protocol: &str| {
         map! {
             "GroupDescription" => about,
@@ -240,14 +272,20 @@ pub fn sets(fleet: &Fleet, resources: &mut Resources) {
         }
     };
     resources.add("Forwarded", "AWS::EC2::SecurityGroup", security("What gateways forward is theirs to judge", "-1"));
+    if fleet.gateway == Gateway::Bng {
+        tunnels(fleet, resources);
+    }
     let tables: Vec<String> = (0..fleet.zones)
         .flat_map(|zone| ["Transit", "Public"].map(|name| in_zone(name, fleet, zone)))
-        .chain(["Responder".to_owned()])
-        .filter(|name| if aws.single_vpc { !name.starts_with("Transit") } else { name != "Responder" })
+        .chain(outer(fleet).into_iter().filter(|name| *name == "Responder").map(str::to_owned))
+        .filter(|name| if is_single(fleet) { !name.starts_with("Transit") } else { name != "Responder" })
         .collect();
     for machine in 0..fleet.most_machines() {
         for gateway in 0..fleet.gateways() {
             let ordinal = fleet.ordinal(machine, gateway);
+            if ordinal >= fleet.ordinals() {
+                continue;
+            }
             for (role, kind) in [("access", Kind::Access), ("core", Kind::Core)] {
                 if let Some(properties) = interface(fleet, machine, gateway, role, kind) {
                     resources.add(name_of(kind, ordinal), "AWS::EC2::NetworkInterface", properties);
@@ -272,30 +310,65 @@ fn interface(fleet: &Fleet, machine: u32, gateway: u32, role: &str, kind: Kind) 
     let (zone, ordinal) = (fleet.zone(machine), fleet.ordinal(machine, gateway));
     let network = subnet(fleet, zone, kind)?;
     let tag = |key: &str, value: Node| map! { "Key" => format!("weir-{key}"), "Value" => value };
-    let first = network.address(FIRST_ADDRESS.into())?;
+    // A user plane adds its ordinal itself.
+    let first = match fleet.fixed() {
+        None => network.address(FIRST_ADDRESS.into())?,
+        Some(_) => fleet.address(network, ordinal)?,
+    };
+    let mut tags = vec![
+        tag("stack", reference("AWS::StackName")),
+        tag("machine", machine.to_string().into()),
+        tag("gateway", gateway.to_string().into()),
+        tag("role", role.into()),
+        tag("first", format!("{first}/{}", network.prefix()).into()),
+        tag("router", network.address(1)?.to_string().into()),
+        tag("n4", fleet.address(subnet(fleet, zone, Kind::Admin)?, ordinal)?.to_string().into()),
+    ];
+    let bng = &fleet.settings.bng;
+    let is_tunnel = fleet.gateway == Gateway::Bng && kind == Kind::Access;
+    if is_tunnel {
+        let end = bng.tunnels.get(ordinal as usize % bng.tunnels.len().max(1))?;
+        tags.extend([tag("tunnel", end.to_string().into()), tag("vni", (bng.first_vni + ordinal).to_string().into())]);
+    }
     Some(map! {
         "Description" => format!("{role} of gateway {gateway} of machine {machine}"),
         "SubnetId" => reference(in_zone(if kind == Kind::Access { "Access" } else { "Core" }, fleet, zone)),
         "PrivateIpAddress" => fleet.address(network, ordinal)?.to_string(),
         "SourceDestCheck" => false,
-        "GroupSet" => list![reference("Forwarded")],
-        "Tags" => list![
-            tag("stack", reference("AWS::StackName")),
-            tag("machine", machine.to_string().into()),
-            tag("gateway", gateway.to_string().into()),
-            tag("role", role.into()),
-            tag("first", format!("{first}/{}", network.prefix()).into()),
-            tag("router", network.address(1)?.to_string().into()),
-            tag("n4", fleet.address(subnet(fleet, zone, Kind::Admin)?, ordinal)?.to_string().into()),
-        ],
+        "GroupSet" => list![reference(if is_tunnel { "Tunnels" } else { "Forwarded" })],
+        "Tags" => tags,
     })
+}
+
+/// The tunnels that lines come by end in the instance's own network stack: only their ends may send there.
+fn tunnels(fleet: &Fleet, resources: &mut Resources) {
+    let mut ends = fleet.settings.bng.tunnels.clone();
+    ends.sort_unstable();
+    ends.dedup();
+    let from = |end: &std::net::Ipv4Addr| {
+        map! {
+            "IpProtocol" => "udp", "FromPort" => 4789_i64, "ToPort" => 4789_i64, "CidrIp" => format!("{end}/32"),
+            "Description" => "VXLAN",
+        }
+    };
+    let group = map! {
+        "GroupDescription" => "Tunnels that lines come by",
+        "VpcId" => reference("Vpc"),
+        "SecurityGroupIngress" => ends.iter().map(from).collect::<Vec<_>>(),
+    };
+    resources.add("Tunnels", "AWS::EC2::SecurityGroup", group);
+}
+
+/// Every gateway's address in a kind of subnet.
+pub(crate) fn addresses(fleet: &Fleet, kind: Kind) -> Vec<String> {
+    let of = |ordinal: u32| {
+        let zone = fleet.zone(ordinal / fleet.gateways().max(1));
+        subnet(fleet, zone, kind).and_then(|network| fleet.address(network, ordinal))
+    };
+    (0..fleet.ordinals()).filter_map(of).map(|address| address.to_string()).collect()
 }
 
 /// Where control planes find each gateway.
 pub(crate) fn pfcp_addresses(fleet: &Fleet) -> Vec<String> {
-    let of = |ordinal: u32| {
-        let zone = fleet.zone(ordinal / fleet.gateways().max(1));
-        subnet(fleet, zone, Kind::Admin).and_then(|network| fleet.address(network, ordinal))
-    };
-    (0..fleet.ordinals()).filter_map(of).map(|address| address.to_string()).collect()
+    addresses(fleet, Kind::Admin)
 }

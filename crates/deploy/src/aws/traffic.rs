@@ -83,13 +83,7 @@ pub fn hosts(fleet: &Fleet, resources: &mut Resources) {
 
 /// The subnet that a host is in.
 fn network(fleet: &Fleet, name: &str) -> Option<Cidr> {
-    let aws = &fleet.settings.aws;
-    match (aws.single_vpc, name) {
-        (true, "Generator") => subnet(fleet, 0, Kind::Generator),
-        (true, _) => subnet(fleet, 0, Kind::Responder),
-        (false, "Generator") => aws.generator_vpc.part(0, 24),
-        (false, _) => aws.responder_vpc.part(0, 24),
-    }
+    if name == "Generator" { super::generator(fleet) } else { super::responder(fleet) }
 }
 
 /// Sessions at the first gateway, then their traffic: sent to N3, turned around by the responder behind N6.

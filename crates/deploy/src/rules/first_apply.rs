@@ -24,7 +24,10 @@ pub fn first_apply(objects: &[&Node], fleet: &Fleet, found: &mut Vec<Finding>) {
     for set in of_kind(objects, "StatefulSet") {
         let place = format!("StatefulSet/{}", text(set, &["metadata", "name"]));
         containers(&place, set, found);
-        replicas(&place, set, objects, found);
+        match fleet.fixed() {
+            None => replicas(&place, set, objects, found),
+            Some(all) => each_its_own(&place, set, objects, all, found),
+        }
         claims(&place, set, fleet, found);
     }
     for namespace in of_kind(objects, "Namespace") {
@@ -72,6 +75,61 @@ fn replicas(place: &str, set: &Node, objects: &[&Node], found: &mut Vec<Finding>
     }
 }
 
+/// A fleet whose gateways have lines or modems of their own: a pod for each, each with its file, and nothing that takes one
+/// away because the load is low.
+fn each_its_own(place: &str, set: &Node, objects: &[&Node], all: u32, found: &mut Vec<Finding>) {
+    let name = text(set, &["metadata", "name"]);
+    if set.at(&["spec", "replicas"]).and_then(Node::int) != Some(all.into()) {
+        found.push(Finding::at(
+            place,
+            format!("not {all} pods: some lines or modems would have none"),
+            "spec.replicas",
+        ));
+    }
+    for kind in ["HorizontalPodAutoscaler", "ScaledObject"] {
+        if of_kind(objects, kind).iter().any(|scaler| text(scaler, &["spec", "scaleTargetRef", "name"]) == name) {
+            let what = "an autoscaler would take pods away whose sessions have nowhere to go";
+            found.push(Finding::at(place, what, "a fixed number of pods"));
+        }
+    }
+    let of_pods = |config: &&Node| text(config, &["metadata", "name"]) == name;
+    let configs: Vec<&Node> = of_kind(objects, "ConfigMap").into_iter().filter(of_pods).collect();
+    let missing = (0..all).find(|n| !configs.iter().any(|it| it.at(&["data", &format!("{name}-{n}.toml")]).is_some()));
+    if let Some(n) = missing {
+        found.push(Finding::at(place, format!("no file for pod {name}-{n}"), "its file in the ConfigMap"));
+    }
+    filled_in(place, set, &configs, found);
+}
+
+/// Places in files are filled in before the gateway starts, from secrets that are mounted.
+fn filled_in(place: &str, set: &Node, configs: &[&Node], found: &mut Vec<Finding>) {
+    let mut places: Vec<&str> = Vec::new();
+    for file in configs.iter().filter_map(|config| config.get("data")).flat_map(Node::entries) {
+        places.extend(file.1.text().unwrap_or_default().split('"').filter(|it| it.starts_with('@')));
+    }
+    places.sort_unstable();
+    places.dedup();
+    let init = set.at(&["spec", "template", "spec", "initContainers", "0"]);
+    let script = init.and_then(|init| init.at(&["command", "2"])).and_then(Node::text).unwrap_or_default();
+    for open in places {
+        let open = open.trim_end_matches(|c: char| c != '@');
+        if !script.contains(&format!("s|{open}|")) {
+            found.push(Finding::at(place, format!("{open} is never filled in"), "an init container that does"));
+        }
+    }
+    for container in set.at(&["spec", "template", "spec", "containers"]).map(Node::items).unwrap_or_default() {
+        for mount in container.get("volumeMounts").map(Node::items).unwrap_or_default() {
+            if text(mount, &["name"]) == "config" && init.is_some() {
+                let what = "it reads the files as they were before secrets were filled in";
+                found.push(Finding::at(place, what, "the volume that the init container writes"));
+            }
+        }
+    }
+}
+
+/// etcd takes no object that is larger, in bytes.
+const OBJECT: usize = 1 << 20;
+
 /// Ledgers ask for the class of the plan.
 fn claims(place: &str, set: &Node, fleet: &Fleet, found: &mut Vec<Finding>) {
     let class = fleet.settings.kubernetes.storage_class.as_deref();
@@ -113,6 +171,17 @@ fn metric(objects: &[&Node], found: &mut Vec<Finding>) {
 fn configuration(objects: &[&Node], fleet: &Fleet, found: &mut Vec<Finding>) {
     let its = &fleet.settings;
     for config in of_kind(objects, "ConfigMap") {
+        let bytes: usize = config
+            .get("data")
+            .map(Node::entries)
+            .unwrap_or_default()
+            .iter()
+            .map(|(name, file)| name.len() + file.text().map_or(0, str::len))
+            .sum();
+        if bytes > OBJECT {
+            let what = format!("{} has {bytes} bytes", text(config, &["metadata", "name"]));
+            found.push(Finding::at("ConfigMap", what, format!("{OBJECT} at most: several plans")));
+        }
         let Some(file) = config.at(&["data", "gateway.toml"]).and_then(Node::text) else { continue };
         let polls = file.lines().any(|line| line == "poll = true" || line == "idle = \"latency\"");
         if polls && its.idle != Idle::Latency {

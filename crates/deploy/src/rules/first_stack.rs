@@ -31,13 +31,18 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
     for (name, group) in of_kind(resources, "AWS::AutoScaling::AutoScalingGroup") {
         waits(name, group, resources, found);
         update(name, group, found);
-        load(name, resources, found);
+        load(name, group, resources, found);
     }
     for (name, launch) in of_kind(resources, "AWS::EC2::LaunchTemplate") {
         let data = launch.at(&["Properties", "LaunchTemplateData", "UserData", "Fn::Base64"]);
         starts(name, script(data), resources, found);
     }
     for (name, host) in of_kind(resources, "AWS::EC2::Instance") {
+        if property(host, "LaunchTemplate").is_some() {
+            waits(name, host, resources, found);
+            on_host(name, host, resources, found);
+            continue;
+        }
         let script = script(host.at(&["Properties", "UserData", "Fn::Base64"]));
         if !script.contains("/usr/local/bin/weir ") || !script.contains("systemctl enable --now") {
             let what = "an instance that starts nothing";
@@ -46,6 +51,8 @@ pub fn first_stack(template: &Node) -> Vec<Finding> {
         servers(name, script, resources, found);
     }
     outposts(resources, found);
+    placement(resources, found);
+    files(resources, found);
     for (name, home) in of_kind(resources, "AWS::DirectConnect::DirectConnectGatewayAssociation") {
         direct_connect(name, home, resources, found);
     }
@@ -118,7 +125,9 @@ fn waits(name: &str, group: &Node, resources: &Named, found: &mut Vec<Finding>) 
         .map(|(name, _)| name)
         .chain(of_kind(resources, "AWS::CloudFormation::Stack").map(|(name, _)| name))
         .collect();
-    for subnet in property(group, "VPCZoneIdentifier").map(Node::items).unwrap_or_default() {
+    let zones = property(group, "VPCZoneIdentifier").map(Node::items).unwrap_or_default().iter();
+    let first = group.at(&["Properties", "NetworkInterfaces", "0", "SubnetId"]);
+    for subnet in zones.chain(first) {
         let subnet = refers(Some(subnet));
         for (both, association) in of_kind(resources, "AWS::EC2::SubnetRouteTableAssociation") {
             if refers(property(association, "SubnetId")) != subnet {
@@ -155,15 +164,73 @@ fn update(name: &str, group: &Node, found: &mut Vec<Finding>) {
     }
 }
 
-fn load(name: &str, resources: &Named, found: &mut Vec<Finding>) {
+/// The number of instances follows the load, or is fixed.
+fn load(name: &str, group: &Node, resources: &Named, found: &mut Vec<Finding>) {
     let scaled = of_kind(resources, "AWS::AutoScaling::ScalingPolicy")
         .any(|(_, policy)| refers(property(policy, "AutoScalingGroupName")) == name);
-    if !scaled {
-        found.push(Finding::at(
-            &format!("Resources.{name}"),
-            "nothing sets its number of instances",
-            "a ScalingPolicy",
-        ));
+    let is_fixed = property(group, "MinSize") == property(group, "MaxSize");
+    let place = format!("Resources.{name}");
+    if !scaled && !is_fixed {
+        found.push(Finding::at(&place, "nothing sets its number of instances", "a ScalingPolicy"));
+    }
+    if scaled && of_kind(resources, "AWS::SSM::Parameter").next().is_some() {
+        let what = "a scaling policy would take gateways away whose sessions have nowhere to go";
+        found.push(Finding::at(&place, what, "a fixed number of instances"));
+    }
+}
+
+/// Instances on a host are in its zone.
+fn on_host(name: &str, instance: &Node, resources: &Named, found: &mut Vec<Finding>) {
+    let host = refers(property(instance, "HostId"));
+    let zone_of = |wanted: &str| {
+        resources.iter().find(|(name, _)| name == wanted).and_then(|(_, it)| property(it, "AvailabilityZone"))
+    };
+    let subnet = refers(instance.at(&["Properties", "NetworkInterfaces", "0", "SubnetId"]));
+    if zone_of(host).is_none() || zone_of(host) != zone_of(subnet) {
+        let what = format!("its host {host} is not in the zone of {subnet}");
+        found.push(Finding::at(&format!("Resources.{name}"), what, "a host of the same zone"));
+    }
+}
+
+/// Dedicated hosts are not in placement groups.
+fn placement(resources: &Named, found: &mut Vec<Finding>) {
+    for (name, launch) in of_kind(resources, "AWS::EC2::LaunchTemplate") {
+        let placement = launch.at(&["Properties", "LaunchTemplateData", "Placement"]);
+        let on_host = placement.and_then(|it| it.get("Tenancy")).and_then(Node::text) == Some("host");
+        if on_host && placement.is_some_and(|it| it.get("GroupName").is_some()) {
+            let what = "a dedicated host in a placement group: EC2 refuses the launch";
+            found.push(Finding::at(&format!("Resources.{name}"), what, "one of the two"));
+        }
+    }
+}
+
+/// Parameter Store takes no longer value, in bytes.
+const FILE: usize = 8192;
+
+/// Every set's file is there, of a size that is taken, and without what is taken for a reference.
+fn files(resources: &Named, found: &mut Vec<Finding>) {
+    let all: Vec<(&str, &Node)> = of_kind(resources, "AWS::SSM::Parameter").collect();
+    for (name, file) in &all {
+        let text = property(file, "Value").and_then(Node::text).unwrap_or_default();
+        if text.is_empty() || text.len() > FILE || text.contains("{{") {
+            let what = format!("a file of {} bytes", text.len());
+            found.push(Finding::at(&format!("Resources.{name}"), what, format!("1 to {FILE}, without {{{{")));
+        }
+    }
+    if all.is_empty() {
+        return;
+    }
+    let tagged = |it: &Node| {
+        property(it, "Tags")
+            .map(Node::items)
+            .unwrap_or_default()
+            .iter()
+            .any(|tag| tag.get("Value").and_then(Node::text) == Some("access"))
+    };
+    let sets = of_kind(resources, "AWS::EC2::NetworkInterface").filter(|(_, it)| tagged(it)).count();
+    if sets > 0 && sets != all.len() {
+        let what = format!("{} files for {sets} sets of interfaces", all.len());
+        found.push(Finding::at("Resources", what, "one for each"));
     }
 }
 
@@ -177,15 +244,48 @@ fn starts(name: &str, script: &str, resources: &Named, found: &mut Vec<Finding>)
     };
     needs("systemctl enable --now weir-boot", "its set-up runs once and is gone after a reboot");
     needs("Name=attachment.instance-id,Values=$INSTANCE", "after a reboot it would take a second set of interfaces");
-    needs("autoscaling set-instance-health", "the group does not learn that a gateway has stopped answering");
     needs("/healthz", "nothing asks the gateways for their health");
-    needs("cloudformation signal-resource", "an update would wait for a signal that is never sent");
+    if of_kind(resources, "AWS::AutoScaling::AutoScalingGroup").next().is_some() {
+        needs("autoscaling set-instance-health", "the group does not learn that a gateway has stopped answering");
+        needs("cloudformation signal-resource", "an update would wait for a signal that is never sent");
+    } else {
+        needs("systemctl reboot", "nothing is done about a gateway that has stopped answering");
+    }
     // Where metrics are read is where they are told.
-    let told = script.contains("[metrics]\naddress = \"@METRICS@\"") && script.contains("s|@METRICS@|$metrics|");
-    if !told || !script.contains("SCRAPED=\"$SCRAPED\\\"$metrics\\\",\"") {
+    let files = of_kind(resources, "AWS::SSM::Parameter").filter_map(|(_, it)| property(it, "Value")?.text());
+    let mut written: Vec<&str> = files.collect();
+    // Files may be in stacks below: the whole was checked before it was divided.
+    let is_below = of_kind(resources, "AWS::CloudFormation::Stack").next().is_some();
+    if written.is_empty() && !(is_below && script.contains("ssm get-parameter")) {
+        written.push(script);
+    }
+    let told = written.iter().all(|text| text.contains("[metrics]\naddress = \"@METRICS@\""));
+    if !told || !script.contains("s|@METRICS@|$metrics|") || !script.contains("SCRAPED=\"$SCRAPED\\\"$metrics\\\",\"") {
         let what = "the agent reads the load from another address than the gateway's";
         found.push(Finding::at(&place, what, "one variable for both"));
     }
+    for open in written.iter().flat_map(|text| text.split('"')).filter(|it| it.starts_with('@') && it.ends_with('@')) {
+        if !script.contains(&format!("s|{open}|")) {
+            found.push(Finding::at(&place, format!("{open} is never filled in"), "a line of the set-up that does"));
+            break;
+        }
+    }
+    may(&place, script, resources, found);
+}
+
+/// Calls of a script that need a right of its role, and the right.
+const CALLS: [(&str, &str); 7] = [
+    ("ec2 attach-network-interface", "ec2:AttachNetworkInterface"),
+    ("ec2 assign-private-ip-addresses", "ec2:AssignPrivateIpAddresses"),
+    ("ec2 attach-volume", "ec2:AttachVolume"),
+    ("ec2 describe-volumes", "ec2:DescribeVolumes"),
+    ("ssm get-parameter", "ssm:GetParameter"),
+    ("autoscaling set-instance-health", "autoscaling:SetInstanceHealth"),
+    ("cloudformation signal-resource", "cloudformation:SignalResource"),
+];
+
+/// The role may do what the script does; calls whose failure it does not mind are needed with a scaling group only.
+fn may(place: &str, script: &str, resources: &Named, found: &mut Vec<Finding>) {
     let mut actions = BTreeSet::new();
     for (_, role) in of_kind(resources, "AWS::IAM::Role") {
         role.walk(&mut |node| {
@@ -194,16 +294,14 @@ fn starts(name: &str, script: &str, resources: &Named, found: &mut Vec<Finding>)
             }
         });
     }
-    for (call, action) in [
-        ("ec2 attach-network-interface", "ec2:AttachNetworkInterface"),
-        ("ec2 assign-private-ip-addresses", "ec2:AssignPrivateIpAddresses"),
-        ("autoscaling complete-lifecycle-action", "autoscaling:CompleteLifecycleAction"),
-        ("autoscaling set-instance-health", "autoscaling:SetInstanceHealth"),
-        ("cloudformation signal-resource", "cloudformation:SignalResource"),
-    ] {
+    let has_group = of_kind(resources, "AWS::AutoScaling::AutoScalingGroup").next().is_some();
+    let mut calls = CALLS.to_vec();
+    calls.push(("autoscaling complete-lifecycle-action", "autoscaling:CompleteLifecycleAction"));
+    calls.retain(|(call, _)| has_group || !(call.starts_with("autoscaling") || call.starts_with("cloudformation")));
+    for (call, action) in calls {
         if script.contains(call) && !actions.contains(action) {
             let what = format!("its script calls `aws {call}` without the right to");
-            found.push(Finding::at(&place, what, format!("{action} in its role")));
+            found.push(Finding::at(place, what, format!("{action} in its role")));
         }
     }
 }

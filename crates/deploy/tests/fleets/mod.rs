@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use deploy::File;
-use deploy::fleet::{Fleet, Machine, Unit};
+use deploy::fleet::{Fleet, Gateway, Machine, Unit};
 use deploy::settings::Settings;
 
 /// As `examples/plan-upf.toml` is answered: seven instances and a spare.
 pub fn upf() -> Fleet {
     Fleet {
+        gateway: Gateway::Upf,
+        groups: None,
         machine: Machine {
             name: "c5n.2xlarge".into(),
             provider: "aws".into(),
@@ -37,6 +39,73 @@ pub fn upf() -> Fleet {
         dedicated: false,
         settings: Settings::default(),
     }
+}
+
+/// As `examples/plan-cmts.toml` is answered: 24 service groups, two on an instance, on dedicated hosts by Direct Connect.
+pub fn cmts() -> Fleet {
+    let upf = upf();
+    let text = "name = \"cable\"\naws = { case = \"hybrid\", host_machines = 4 }\nkubernetes.attachment = \"sriov\"";
+    Fleet {
+        gateway: Gateway::Cmts,
+        groups: Some(24),
+        machine: Machine {
+            name: "c5n.4xlarge".into(),
+            vcpus: Some(16),
+            interfaces: Some(8),
+            memory_mib: Some(43_008),
+            ..upf.machine
+        },
+        unit: Unit { vcpus: 3, ..upf.unit },
+        units: 3,
+        needed: 8,
+        machines: 9,
+        subscribers: None,
+        dedicated: true,
+        settings: toml::from_str(text).expect("settings"),
+        ..upf
+    }
+}
+
+/// The same with simulated devices in the region.
+pub fn cmts_in_the_cloud() -> Fleet {
+    let mut fleet = cmts();
+    fleet.settings.aws.case = deploy::settings::Case::Cloud;
+    fleet.settings.cmts.devices = "10.20.5.0/24".parse().expect("a network");
+    fleet.dedicated = false;
+    fleet
+}
+
+/// Four broadband gateways with RADIUS, two on an instance, two workers each, lines by VXLAN.
+pub fn bng() -> Fleet {
+    let upf = upf();
+    let text = "name = \"fixed\"\nue_pool = \"100.64.0.0/12\"\npacket_buffers = 65536\naws.case = \"hybrid\"\n\
+                kubernetes = { attachment = \"sriov\", traffic = false }\n\
+                bng = { radius = [\"10.32.0.10\", \"10.32.0.11\"], dns = [\"10.32.0.53\"], tunnels = [\"10.32.1.1\", \"10.32.1.2\"] }";
+    Fleet {
+        gateway: Gateway::Bng,
+        machine: Machine {
+            name: "c5n.9xlarge".into(),
+            vcpus: Some(36),
+            interfaces: Some(8),
+            memory_mib: Some(98_304),
+            ..upf.machine
+        },
+        unit: Unit { vcpus: 4, queues: 2, ..upf.unit },
+        units: 2,
+        needed: 2,
+        machines: 3,
+        subscribers: Some(40_000),
+        settings: toml::from_str(text).expect("settings"),
+        ..upf
+    }
+}
+
+/// The same on dedicated hosts of an Outpost.
+pub fn bng_on_an_outpost() -> Fleet {
+    let mut fleet = bng();
+    fleet.settings.aws.case = deploy::settings::Case::Outpost;
+    fleet.dedicated = true;
+    fleet
 }
 
 /// Several gateways on a machine, three zones, two workers each, AF_XDP.

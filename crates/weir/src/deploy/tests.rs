@@ -39,7 +39,7 @@ fn gateways_configurations_are_in_order() {
     for more in ["", "[deploy]\nio = \"xdp\"\n", "[deploy]\nio = \"ring\"\n"] {
         let plan = plan(&format!("{}\n{more}", example())).unwrap();
         let fleet = fleet(&plan, None, None).unwrap();
-        let configmap = ::deploy::kubernetes::configuration(&fleet);
+        let configmap = ::deploy::kubernetes::configuration(&fleet, 0);
         let loaded =
             Loaded::of(Text { name: "gateway.toml".into(), text: configmap }).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(loaded.config.metrics.unwrap().address.port(), 9464);
@@ -61,6 +61,62 @@ fn gateways_configurations_are_in_order() {
         ];
         let text = places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value));
         Loaded::of(Text { name: "0.toml".into(), text }).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// The first and the last file of wired gateways, for Kubernetes as the init container fills it in, for AWS as the set-up does.
+fn files_of(fleet: &Fleet) -> Vec<String> {
+    let template = ::deploy::aws::template(fleet);
+    let last = fleet.ordinals() - 1;
+    let mut all = Vec::new();
+    for ordinal in [0, last] {
+        all.push(::deploy::kubernetes::configuration(fleet, ordinal));
+        let file = template.at(&["Resources", &format!("File{ordinal}"), "Properties", "Value"]);
+        all.push(file.and_then(::deploy::node::Node::text).unwrap().to_owned());
+    }
+    let places = [
+        ("@ACCESS_IF@", "eth1"),
+        ("@CORE_IF@", "eth2"),
+        ("@ACCESS@", "10.20.2.16/24"),
+        ("@CORE@", "10.20.3.16/24"),
+        ("@ACCESS_ROUTER@", "10.20.2.1"),
+        ("@CORE_ROUTER@", "10.20.3.1"),
+        ("@N4@", "10.20.1.16"),
+        ("@POD_IP@", "10.244.0.16"),
+        ("@CPUS@", if fleet.workers() == 1 { "[0]" } else { "[0, 1]" }),
+        ("@GATEWAY_NUMBER@", "0"),
+        ("@METRICS@", "127.0.0.1:9464"),
+        ("@HEALTH@", "127.0.0.1:9480"),
+        ("@MODEM_KEY@", "000102030405060708090a0b0c0d0e00"),
+        ("@RADIUS_SECRET@", "a secret & more"),
+    ];
+    all.into_iter().map(|text| places.iter().fold(text, |text, (place, value)| text.replace(place, value))).collect()
+}
+
+/// What is written for cable and broadband gateways is what these take: a file for each.
+#[test]
+fn files_of_wired_gateways_are_in_order() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (example, gateways) in [("plan-cmts.toml", 24), ("plan-bng.toml", 5)] {
+        let plan = Plan::read(&examples.join(example)).unwrap();
+        let fleet = fleet(&plan, None, Some("aws")).unwrap();
+        assert_eq!(fleet.ordinals(), gateways, "{example}");
+        for files in [::deploy::aws::files(&fleet), ::deploy::kubernetes::files(&fleet)] {
+            assert!(files.is_ok(), "{example}: {files:?}");
+        }
+        for text in files_of(&fleet) {
+            let text = Text { name: "gateway.toml".into(), text };
+            match fleet.gateway {
+                fleet::Gateway::Cmts => {
+                    let config = cmts::product::Loaded::of(text).unwrap_or_else(|e| panic!("{e}")).config;
+                    assert_eq!((config.service_group.len(), config.workers.count), (1, 1), "{example}");
+                }
+                _ => {
+                    let config = bng::product::Loaded::of(text).unwrap_or_else(|e| panic!("{e}")).config;
+                    assert_eq!(config.group.len(), 2, "{example}: one for each worker");
+                }
+            }
+        }
     }
 }
 
@@ -89,8 +145,9 @@ fn mistakes_point_at_the_plans_keys() {
     assert!(text.contains("10.64.0.0/12 would be right"), "{text}");
     let text = said(&example(), Some("m5.large"));
     assert!(text.contains("--machine: m5.large cannot carry it: not measured"), "{text}");
-    let text = said(&example().replace("gateway = \"upf\"", "gateway = \"bng\""), None);
-    assert!(text.contains("only user planes"), "{text}");
+    let bng = example().replace("gateway = \"upf\"", "gateway = \"bng\"");
+    let text = said(&format!("{bng}\n[deploy]\npacket_buffers = 32768\n"), None);
+    assert!(text.contains("lines come by VXLAN"), "{text}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn figures_stay_what_they_were() {
 
 #[test]
 fn a_page_is_complete_in_itself() {
-    for plan in ["plan-cmts.toml", "plan-upf.toml", "plan-decision.toml"] {
+    for plan in ["plan-cmts.toml", "plan-upf.toml", "plan-bng.toml", "plan-decision.toml"] {
         let page = html::page(&example(plan));
         for outside in ["src=", "href=", "url(", "@import", "<script", "NaN", "inf"] {
             // The name space of SVG is a name, not a place to load from.
