@@ -48,6 +48,9 @@ pub struct Rows<'a> {
     pub sources: Vec<&'a SourceRow>,
 }
 
+/// A table's name for errors and its text; none where there is no such table.
+pub type Found = Option<(String, String)>;
+
 /// The region whose prices count, by provider.
 pub type Regions = BTreeMap<String, String>;
 
@@ -94,10 +97,8 @@ impl Catalogue {
     ///
     /// # Errors
     /// What `text` says, or [`TableError`].
-    pub fn read<E: From<TableError>>(text: &dyn Fn(&str) -> Result<Option<(String, String)>, E>) -> Result<Self, E> {
-        fn table<R: Row, E: From<TableError>>(
-            text: &dyn Fn(&str) -> Result<Option<(String, String)>, E>,
-        ) -> Result<Vec<Entry<R>>, E> {
+    pub fn read<E: From<TableError>>(text: &dyn Fn(&str) -> Result<Found, E>) -> Result<Self, E> {
+        fn table<R: Row, E: From<TableError>>(text: &dyn Fn(&str) -> Result<Found, E>) -> Result<Vec<Entry<R>>, E> {
             match text(R::FILE)? {
                 Some((name, text)) => Ok(tables::read(&name, &text)?),
                 None => Ok(Vec::new()),

@@ -18,7 +18,7 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
     for (n, factor) in question.placement.sharing.iter().enumerate() {
         share(&format!("placement.sharing.{n}"), factor, "what is left beside others: above 0, at most 1")?;
     }
-    for (provider, _) in &question.region {
+    for provider in question.region.keys() {
         let there = world.machines.iter().map(|machine| machine.provider.as_str());
         if !there.clone().any(|one| one == provider) {
             let what = format!("\"{provider}\" is not in the catalogue");

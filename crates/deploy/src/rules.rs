@@ -125,7 +125,7 @@ fn memory(fleet: &Fleet, found: &mut Vec<Finding>) {
         found.push(Finding::at("deploy.packet_buffers", what, format!("{least} at least")));
     }
     let pool_mib = u64::from(settings.packet_buffers) * 2048 / (1 << 20);
-    if u64::from(settings.hugepages_mib) < pool_mib || settings.hugepages_mib % 2 != 0 {
+    if u64::from(settings.hugepages_mib) < pool_mib || !settings.hugepages_mib.is_multiple_of(2) {
         let what =
             format!("{} packet buffers of 2 KiB do not fit in {} MiB", settings.packet_buffers, settings.hugepages_mib);
         found.push(Finding::at("deploy.hugepages_mib", what, format!("an even number, {pool_mib} at least")));

@@ -13,8 +13,8 @@ pub fn lines(fleet: &Fleet, places: &Places, line: &mut impl FnMut(String)) {
         // The interface is the gateway's alone, but the cloud or cluster may have given the host an address on it.
         line(format!("role = \"{role}\"\naddresses = [\"{address}\"]\nclaim_interface = true"));
     }
-    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"", places.core_router));
-    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\ninstance = \"access\"", places.access_router));
+    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nnext_hop = \"{}\"", places.core_router));
+    line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nnext_hop = \"{}\"\ninstance = \"access\"", places.access_router));
     line(format!("\n[n4]\naddress = \"{}\"", places.n4_address));
     let allow: Vec<String> = places.peers.iter().map(|network| format!("\"{network}\"")).collect();
     line(format!("allow = [{}]", allow.join(", ")));

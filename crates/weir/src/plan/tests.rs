@@ -43,7 +43,7 @@ fn figures_stay_what_they_were() {
 #[test]
 fn a_page_is_complete_in_itself() {
     for plan in ["plan-cmts.toml", "plan-upf.toml", "plan-bng.toml", "plan-decision.toml"] {
-        let page = html::page(&example(plan));
+        let page = html::plan::page(&example(plan), None);
         for outside in ["src=", "href=", "url(", "@import", "<script", "NaN", "inf"] {
             // The name space of SVG is a name, not a place to load from.
             let page = page.replace("http://www.w3.org/2000/svg", "");
@@ -53,6 +53,53 @@ fn a_page_is_complete_in_itself() {
         assert_eq!(page.contains("By year, discounted at 8 % a year"), plan == "plan-decision.toml", "{plan}");
         let opened = page.matches("<svg").count();
         assert!(opened >= 2 && opened == page.matches("</svg>").count(), "{plan}: {opened} plots");
+    }
+}
+
+/// The module of the page is built by hand, and its sources are written down beside it.
+#[test]
+fn the_planner_of_the_page_is_of_these_sources() {
+    let checked = std::process::Command::new(root().join("scripts/planner-wasm")).arg("check").output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn the_planner_of_the_page_says_what_the_command_says() {
+    for (plan, sets) in [
+        ("plan-decision.toml", ["demand=1.5", "growth=0.35"]),
+        ("plan-upf.toml", ["demand=0.5", "sharing=0.8"]),
+        ("plan-cmts.toml", ["price=0.9", "demand=1.1"]),
+        ("plan-bng.toml", ["demand=2", "price=1.3"]),
+    ] {
+        let set = knobs(&sets.map(str::to_owned)).unwrap();
+        let mut plan = read::Plan::read(&root().join("examples").join(plan)).unwrap();
+        let mut asked: serde_json::Value = serde_json::from_str(&plan.asked(&[]).unwrap()).unwrap();
+        asked["knobs"] = serde_json::to_value(set).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&planner_wasm::say(asked.to_string().as_bytes())).unwrap();
+        plan.turn(&set).unwrap();
+        let body = html::plan::body(&plan.answer(&[]).unwrap());
+        assert_eq!(said["error"], serde_json::Value::Null);
+        assert!(said["body"] == body.as_str(), "{sets:?}: the page differs from the command");
+    }
+    let why = knobs(&["load=2".to_owned()]).unwrap_err().to_string();
+    assert!(why.contains("demand, price, sharing, growth"), "{why}");
+}
+
+#[test]
+fn sliders_are_those_that_turn_something() {
+    let page = |plan: &str| {
+        let plan = read::Plan::read(&root().join("examples").join(plan)).unwrap();
+        let (begin, asked) = (Knobs::standing(&plan.question), plan.asked(&[]).unwrap());
+        let live = Live { module: PLANNER, asked: &asked, file: "plan.toml", begin, set: Knobs::default() };
+        html::plan::page(&plan.answer(&[]).unwrap(), Some(&live))
+    };
+    let decision = page("plan-decision.toml");
+    for slider in ["demand", "price", "sharing", "growth"] {
+        assert!(decision.contains(&format!("<input type='range' id='{slider}'")), "{slider}");
+    }
+    assert!(!page("plan-upf.toml").contains("id='growth'"), "it looks no years ahead");
+    for outside in ["src=", "href=", "url(http", "@import", "fetch("] {
+        assert!(!decision.contains(outside), "{outside}");
     }
 }
 

@@ -289,9 +289,9 @@ impl Graph {
     /// Where it does not go on, and why.
     pub fn walk(&self, flow: &Flow) -> Result<(), String> {
         let arrived = match &flow.from {
-            End::Subnet(subnet) => self.from_subnet(subnet, flow.to, 0)?,
-            End::Premises => self.from_premises(flow.to)?,
-            End::Internet => self.from_internet(flow.to)?,
+            End::Subnet(subnet) => self.leave_subnet(subnet, flow.to, 0)?,
+            End::Premises => self.leave_premises(flow.to)?,
+            End::Internet => self.leave_internet(flow.to)?,
         };
         if arrived != flow.at {
             return Err(format!("it arrives at {arrived:?}, not at {:?}", flow.at));
@@ -309,7 +309,7 @@ impl Graph {
     }
 
     /// From a subnet, by its routes; `hops` ends loops.
-    fn from_subnet(&self, name: &str, to: Ipv4Addr, hops: u32) -> Result<Arrived, String> {
+    fn leave_subnet(&self, name: &str, to: Ipv4Addr, hops: u32) -> Result<Arrived, String> {
         if hops > 8 {
             return Err("a loop".to_owned());
         }
@@ -329,7 +329,7 @@ impl Graph {
             Target::Interface(interface) => Ok(Arrived::Interface(interface.clone())),
             Target::Premises if self.private.contains(&subnet.vpc) => Ok(Arrived::Premises),
             Target::Premises => Err(format!("nothing joins {} and the premises", subnet.vpc)),
-            Target::Nat(public) => match self.from_subnet(public, to, hops + 1)? {
+            Target::Nat(public) => match self.leave_subnet(public, to, hops + 1)? {
                 Arrived::Internet => Ok(Arrived::Internet),
                 _ => Err(format!("a NAT gateway of {name} would translate it")),
             },
@@ -370,7 +370,7 @@ impl Graph {
     }
 
     /// From the premises: by Direct Connect at the transit gateway, by a private gateway, by an Outpost's local gateway.
-    fn from_premises(&self, to: Ipv4Addr) -> Result<Arrived, String> {
+    fn leave_premises(&self, to: Ipv4Addr) -> Result<Arrived, String> {
         if self.case == Case::Hybrid && !self.is_joined {
             return Err("Direct Connect is associated with no gateway".to_owned());
         }
@@ -381,7 +381,7 @@ impl Graph {
     }
 
     /// From the internet, as answers that a NAT gateway has translated back.
-    fn from_internet(&self, to: Ipv4Addr) -> Result<Arrived, String> {
+    fn leave_internet(&self, to: Ipv4Addr) -> Result<Arrived, String> {
         self.alike(self.nats.values(), to, 0, "there is no NAT gateway")
     }
 
@@ -395,7 +395,7 @@ impl Graph {
     ) -> Result<Arrived, String> {
         let mut first = Err(none.to_owned());
         for subnet in subnets {
-            let arrived = self.from_subnet(subnet, to, hops + 1)?;
+            let arrived = self.leave_subnet(subnet, to, hops + 1)?;
             if first.as_ref().is_ok_and(|first| *first != arrived) {
                 return Err(format!("from {subnet} it arrives at {arrived:?}"));
             }
