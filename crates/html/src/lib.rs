@@ -40,7 +40,7 @@ td:first-child,th:first-child{white-space:nowrap;position:sticky;left:0;backgrou
 tr.best td{background:color-mix(in srgb,var(--a) 9%,var(--card))}
 .plot{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px;overflow-x:auto}
 svg{display:block;width:100%;min-width:700px;height:auto}
-i.key{display:inline-block;width:.8em;height:.8em;border-radius:2px}i.a{background:var(--a)}i.b{background:var(--b)}
+i.key{display:inline-block;width:.8em;height:.8em;border-radius:2px}i.a{background:var(--a)}i.b{background:var(--b)}i.c{background:var(--c)}
 svg text{fill:var(--ink);font:13px system-ui,'Segoe UI',Roboto,sans-serif}
 svg .tick,svg .label{fill:var(--soft);font-size:12px}
 svg .grid,svg .axis{stroke:var(--rule);stroke-width:1}
@@ -49,8 +49,8 @@ svg .axis{stroke:var(--soft)}
 path.whisker{fill:none;stroke:var(--ink);stroke-width:1.5}
 path.line{fill:none;stroke-width:2.5;stroke-linejoin:round}
 path.a{stroke:var(--a)}path.b{stroke:var(--b)}path.c{stroke:var(--c)}path.good{stroke:var(--good)}path.bad{stroke:var(--bad)}
-#knobs{display:grid;grid-template-columns:max-content minmax(120px,1fr) 4.5em;gap:6px 14px;align-items:center;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px;margin:0 0 20px}
-#knobs p{grid-column:1/-1;margin:6px 0 0;color:var(--soft);font-size:13px}#knobs output{text-align:right;font-variant-numeric:tabular-nums}#knobs input{accent-color:var(--a);width:100%}
+#knobs{display:grid;grid-template-columns:max-content minmax(0,1fr) 3.6em;gap:6px 12px;align-items:center;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px;margin:14px 0 20px}
+#knobs p{grid-column:1/-1;margin:6px 0 0;color:var(--soft);font-size:13px}#knobs output{text-align:right;font-variant-numeric:tabular-nums}#knobs input{accent-color:var(--a);width:100%;min-width:0}
 #knobs code{overflow-wrap:anywhere;color:var(--ink)}
 ul{margin:8px 0;padding-left:20px}li{margin:3px 0}
 .passed{color:var(--good)}.failed{color:var(--bad)}.unknown{color:var(--soft)}

@@ -118,6 +118,11 @@ fn pareto(answer: &Answer) -> String {
     section("Not beaten in cost, failure domain, power and margin together", &table(&rows::PARETO, &rows))
 }
 
+/// Dollars beside a bar, whose length says the rest.
+fn short(dollars: f64) -> String {
+    if dollars.abs() < 100.0 { format!("{dollars:.2}") } else { quantity::grouped(dollars.abs().round() as u64) }
+}
+
 fn prices(answer: &Answer) -> String {
     let priced = answer.candidates.iter().filter_map(|one| Some((one, one.usd_per_hour.as_ref()?.value.0))).take(FEW);
     let bar = |(one, machines_usd): (&Candidate, f64)| {
@@ -128,8 +133,8 @@ fn prices(answer: &Answer) -> String {
         let total = one.total_usd_per_hour.map_or(machines_usd, |total| total.0);
         let range = one.total_usd_per_hour_range;
         let range = range.p10.zip(range.p90);
-        let between = range.map_or_else(String::new, |(least, most)| format!(" ({} … {})", usd(least), usd(most)));
-        let says = format!("{}{between} $/h, {} machines", usd(total), machines(one));
+        let between = range.map_or_else(String::new, |(least, most)| format!(" ({} … {})", short(least), short(most)));
+        let says = format!("{}{between} $/h, {} machines", short(total), machines(one));
         let more = (total > machines_usd).then_some((total - machines_usd, "c"));
         Bar { more, range, ..Bar::new(&one.machine, machines_usd, says, class) }
     };
@@ -145,7 +150,7 @@ fn prices(answer: &Answer) -> String {
     if priced.iter().any(|bar| bar.more.is_some()) {
         keys += &key("c", "traffic");
     }
-    let keys = format!("<p>{keys}— the line spans P10 to P90 of the whole</p>");
+    let keys = format!("<p>{keys}</p><p class='lead'>The line spans P10 to P90 of the whole.</p>");
     section("What it costs an hour: machines, traffic, and the range of both", &(figure(&bars(&priced)) + &keys))
 }
 

@@ -98,7 +98,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Crates in which unsafe code is allowed.
-const MAY_BE_UNSAFE: &[&str] = &["pages", "frame", "table", "port", "port-dpdk", "crypto"];
+const MAY_BE_UNSAFE: &[&str] = &["pages", "frame", "table", "port", "port-dpdk", "crypto", "planner-wasm"];
 
 struct Package {
     normal: BTreeSet<String>,

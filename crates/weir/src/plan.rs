@@ -55,7 +55,7 @@ Examples:
   weir plan --from x.json --append-to my-catalogue    or keep it as rows of a catalogue
   weir plan PLAN.toml --catalogue my-catalogue        plan with tables of one's own
   weir plan catalogue                                 what the planner knows
-  weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much more of each subscriber, 30 % growth a year
+  weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much again of each, 30 % more a year
   weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
   weir plan reproduce --set V23=25.2                  the effect of another value

@@ -3,6 +3,13 @@
   const get = id => document.getElementById(id);
   const form = get('knobs'), answer = get('answer'), command = get('command'), took = get('took');
   const sliders = [...form.querySelectorAll('input')];
+  // A slider stands at the nearest of its steps.
+  for (const s of sliders) {
+    const now = s.value;
+    s.value = s.dataset.begin;
+    s.dataset.begin = s.value;
+    s.value = now;
+  }
   const asked = JSON.parse(get('asked').textContent);
   const packed = Uint8Array.from(atob(get('module').textContent), c => c.charCodeAt(0));
   // The planner has a thread of its own, so that sliders move while it calculates.
