@@ -1,5 +1,5 @@
 # weir: short commands. Plain cargo works too.
-.PHONY: help setup setup-test build dpdk demo test quick bench check arrows miri loom fuzz install uninstall deb image clean
+.PHONY: help setup setup-test build dpdk demo test quick bench check arrows miri loom fuzz install uninstall deb image disk-image clean
 CARGO ?= cargo
 
 help:            ## List the commands
@@ -60,6 +60,9 @@ deb: build       ## Debian packages in target/deb: weir, and its debug symbols a
 
 image: deb       ## A container image of that package, with buildah
 	scripts/image
+
+disk-image: deb  ## A disk image of Debian with that package, for clouds and virtual machines: target/deb/weir.raw
+	scripts/as-root scripts/disk-image
 
 clean:           ## Remove what was built
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 //! CPU time of a DHCPv4 session (DISCOVER, OFFER, REQUEST, ACK) without a store, and memory of a lease.
 //!
 //! ```text
-//! cargo run --release -p access --example sessions -- 256000
+//! cargo run --release -p access --example dhcp_sessions -- 256000
 //! ```
 
 use access::dhcp4::{Config, Destination, Dhcp4Server, Group, Options, Request};
