@@ -71,12 +71,16 @@ fn benchmarks() -> Made {
 /// Plans, from the examples and from golden measurements.
 fn plans() -> Made {
     let mut made = Made::default();
-    for plan in ["upf", "cmts", "decision"] {
+    for plan in ["upf", "cmts", "bng", "decision"] {
         made.weir("plan", &format!("plan examples/plan-{plan}.toml --json"));
     }
     made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
     made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
     made.weir("plan reproduce", "plan reproduce --json");
+    made.weir("plan catalogue", "plan catalogue --json");
+    for table in ["machines", "prices", "measurements", "sources"] {
+        made.weir(&format!("plan catalogue {table}"), &format!("plan catalogue {table} --json"));
+    }
     let small = "tests/golden/plan/bench/small.json";
     made.weir("compare", &format!("compare {small} {small} --json"));
     made
