@@ -23,7 +23,7 @@ pub use rows::{Counting, Date, MachineRow, MeasurementRow, PriceKind, PriceRow, 
 
 /// The machine types that come with weir.
 pub const MACHINES: &str = include_str!("../data/machines.tsv");
-/// Their prices.
+/// Their prices on demand, by region and day.
 pub const PRICES: &str = include_str!("../data/prices.tsv");
 /// The packet rates observed on them.
 pub const MEASUREMENTS: &str = include_str!("../data/measurements.tsv");

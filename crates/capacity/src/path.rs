@@ -31,7 +31,7 @@ fn rows(table: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathInput {
-    /// NAT gateways.
+    /// NAT gateways, by the hour and by the gigabyte.
     pub nat: Option<NatInput>,
     /// Traffic from one zone to another.
     pub cross_zone: Option<CrossZoneInput>,

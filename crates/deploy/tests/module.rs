@@ -8,26 +8,11 @@ use deploy::aws::{files, template};
 use deploy::fleet::Fleet;
 use deploy::node::Node;
 use deploy::rules;
-use deploy::settings::Case;
 use serde_json::Value;
 
 /// Arguments of the provider hashicorp/aws 6.25.0, for the resources that are written: resource, argument, whether it is
 /// required, argument or block. From the types of @cdktf/provider-aws 21.22.1, which are made from the provider's schema.
 const SCHEMA: &str = include_str!("provider/aws-6.25.0.tsv");
-
-fn all() -> Vec<(&'static str, Fleet)> {
-    vec![
-        ("upf", fleets::upf()),
-        ("large", fleets::large()),
-        ("single", fleets::single()),
-        ("outpost", fleets::case(Case::Outpost)),
-        ("hybrid", fleets::case(Case::Hybrid)),
-        ("cmts", fleets::cmts()),
-        ("bng", fleets::bng()),
-        ("bng-outpost", fleets::bng_on_an_outpost()),
-        ("cmts-trial", fleets::cmts_in_the_cloud()),
-    ]
-}
 
 fn module(fleet: &Fleet) -> Value {
     let all = files(fleet).unwrap_or_else(|found| panic!("{found:?}"));
@@ -82,7 +67,7 @@ fn judged(module: &Value) -> Vec<String> {
 
 #[test]
 fn arguments_are_those_of_the_provider() {
-    for (name, fleet) in all() {
+    for (name, fleet) in fleets::all() {
         let module = module(&fleet);
         // Beside the test, for those who have a provider.
         fleets::write(&format!("module-{name}"), &[deploy::File::new("main.tf.json", module.to_string())]);
@@ -104,7 +89,7 @@ fn arguments_of_no_provider_are_found() {
 /// As many of each kind as in the template: nothing is lost in between.
 #[test]
 fn resources_are_those_of_the_template() {
-    for (name, fleet) in all() {
+    for (name, fleet) in fleets::all() {
         let module = module(&fleet);
         let template = template(&fleet);
         let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();

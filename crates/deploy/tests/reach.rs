@@ -9,20 +9,6 @@ use deploy::node::Node;
 use deploy::rules::reach;
 use deploy::settings::Case;
 
-fn all() -> Vec<(&'static str, Fleet)> {
-    vec![
-        ("upf", fleets::upf()),
-        ("large", fleets::large()),
-        ("single", fleets::single()),
-        ("outpost", fleets::case(Case::Outpost)),
-        ("hybrid", fleets::case(Case::Hybrid)),
-        ("cmts", fleets::cmts()),
-        ("bng", fleets::bng()),
-        ("bng-outpost", fleets::bng_on_an_outpost()),
-        ("cmts-trial", fleets::cmts_in_the_cloud()),
-    ]
-}
-
 fn said(fleet: &Fleet, document: &Node) -> String {
     reach(fleet, document).iter().map(|finding| format!("{finding}\n")).collect()
 }
@@ -36,7 +22,7 @@ fn section<'a>(node: &'a mut Node, name: &str) -> &'a mut Vec<(String, Node)> {
 
 #[test]
 fn flows_arrive_in_template_and_module() {
-    for (name, fleet) in all() {
+    for (name, fleet) in fleets::all() {
         let template = template(&fleet);
         assert_eq!(said(&fleet, &template), "", "{name}");
         assert_eq!(said(&fleet, &module(&fleet, &template)), "", "{name}: the module");
@@ -76,7 +62,7 @@ fn is_beside(fleet: &Fleet, name: &str, resource: &Node) -> bool {
 #[test]
 fn whatever_is_taken_away_is_missed() {
     let mut all_survived = Vec::new();
-    for (name, fleet) in all() {
+    for (name, fleet) in fleets::all() {
         let whole = template(&fleet);
         let names: Vec<String> = whole
             .get("Resources")

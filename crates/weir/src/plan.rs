@@ -164,7 +164,7 @@ fn points(measured: &[Measured]) -> Vec<PointInput> {
     measured.iter().filter(|one| !one.crowded).map(Measured::point).collect()
 }
 
-/// `NAME=VALUE`, each.
+/// What `--set` says, `NAME=VALUE` each, as knobs.
 fn knobs(all: &[String]) -> anyhow::Result<Knobs> {
     let mut knobs = Knobs::default();
     for one in all {

@@ -81,9 +81,9 @@ row! {
 words! {
     /// What packets were counted.
     Counting {
-        /// Packets received.
+        /// Packets that the machine received, whether or not it sent them on.
         Receive = "receive",
-        /// Packets sent.
+        /// Packets that the machine sent, wherever they came from.
         Transmit = "transmit",
         /// Packets forwarded, each once.
         Forwarded = "forwarded",
@@ -101,7 +101,7 @@ words! {
     Scope {
         /// One queue of an interface.
         Queue = "queue",
-        /// One interface.
+        /// One interface of the machine, both directions of it.
         Interface = "interface",
         /// The whole machine.
         Instance = "instance",

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use deploy::File;
 use deploy::fleet::{Fleet, Gateway, Machine, Unit};
-use deploy::settings::Settings;
+use deploy::settings::{Case, Settings};
 
 /// As `examples/plan-upf.toml` is answered: seven instances and a spare.
 pub fn upf() -> Fleet {
@@ -172,4 +172,19 @@ pub fn judge(args: &[&str]) -> Output {
 pub fn well(what: &str, out: &Output) {
     let said = [&out.stdout, &out.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat();
     assert!(out.status.success(), "{what}:\n{said}");
+}
+
+/// One of each kind, by name.
+pub fn all() -> Vec<(&'static str, Fleet)> {
+    vec![
+        ("upf", upf()),
+        ("large", large()),
+        ("single", single()),
+        ("outpost", case(Case::Outpost)),
+        ("hybrid", case(Case::Hybrid)),
+        ("cmts", cmts()),
+        ("bng", bng()),
+        ("bng-outpost", bng_on_an_outpost()),
+        ("cmts-trial", cmts_in_the_cloud()),
+    ]
 }

@@ -47,7 +47,7 @@ fn value(knobs: &Knobs, name: &str) -> Option<f64> {
     }
 }
 
-/// The sliders.
+/// The form with a slider for each knob that turns something in this plan.
 pub(super) fn controls(live: &Live<'_>) -> String {
     let mut out = "<form id='knobs' autocomplete='off'>".to_owned();
     for slider in &SLIDERS {
