@@ -23,7 +23,8 @@
 //! | `path.rs`, `bill.rs`, `years.rs` | what the path of the traffic costs, the day's bill, costs year by year |
 //! | `question.rs`, `check.rs`, `knobs.rs`, `fit.rs`, `plan.rs` | the question, what is turned of it, one machine, all of them |
 //! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
-//! | `reproduce.rs` | published figures, calculated again |
+//! | `calibration.rs` | predicted against measured, each from others |
+//! | `published.rs`, `reproduce.rs` | published experiments as plans; their figures, calculated again |
 
 #![forbid(unsafe_code)]
 // Names and types document most items; comments are written where they add a unit, a clause or a reason.
@@ -31,6 +32,7 @@
 
 pub mod bill;
 pub mod bounds;
+pub mod calibration;
 pub mod card;
 pub mod catalogue;
 mod check;
@@ -54,6 +56,7 @@ pub mod placement;
 pub mod plan;
 pub mod price;
 pub mod prior;
+pub mod published;
 pub mod quantity;
 pub mod question;
 pub mod reproduce;

@@ -9,8 +9,8 @@
 
 use crate::known::{Known, Provenance};
 use crate::machine::{Machine, Place};
-use crate::quantity::PacketRate;
-use crate::scaling::Sample;
+use crate::quantity::{FrameSize, PacketRate};
+use crate::question::{Directions, PointInput, mean};
 use crate::spread::Spread;
 
 /// The logarithm's standard deviation where too few are known to tell it: a factor of two at P10 and P90.
@@ -135,17 +135,6 @@ impl<'m> Pool<'m> {
         sizes.into_iter().map(|(size, _)| size).collect()
     }
 
-    /// The band of a machine: by the size that predicts best of those known of it.
-    #[cfg(test)]
-    pub fn band(&self, machine: &Machine) -> Option<Spread> {
-        self.sizes().into_iter().find_map(|size| self.by(size, machine))
-    }
-
-    #[cfg(test)]
-    pub fn known(&self) -> &[(&'m Machine, &'m Known<PacketRate>)] {
-        &self.known
-    }
-
     fn assumed(&self, sizes: &[Size], machine: &Machine) -> Option<Known<PacketRate>> {
         let (size, band) = sizes.iter().find_map(|size| Some((*size, self.by(*size, machine)?)))?;
         Some(Known {
@@ -176,18 +165,40 @@ pub fn complete(machines: &mut [Machine]) {
 }
 
 /// Raises the packet rates of a machine, and of an interface of it, to what units on it were measured to carry: it passed
-/// them. `all` is the whole demand, of which samples say shares.
-pub fn raise(machine: &mut Machine, samples: &[Sample], all: PacketRate) {
-    let most = |of: fn(&Sample) -> f64| samples.iter().map(|sample| of(sample) * all.0).fold(0.0, f64::max);
+/// them. `frame` is the plan's, for points in bits that have none.
+pub fn raise(machine: &mut Machine, points: &[PointInput], frame: Option<FrameSize>) {
+    let of = |point: &PointInput| -> Option<(f64, f64)> {
+        let frame = mean(point.frame.as_ref()).or(frame);
+        let rate = point.each_packets.as_ref().map(|rate| rate.value);
+        let rate = rate.or_else(|| Some(point.each.as_ref()?.value / frame?))?;
+        let both = if point.directions == Directions::Each { 2.0 } else { 1.0 };
+        Some((rate.0 * both, f64::from(point.units)))
+    };
+    let own = points.iter().filter(|point| point.machine == machine.name && point.from <= Provenance::Published);
+    let (each, all) =
+        own.filter_map(of).fold((0.0_f64, 0.0_f64), |(one, all), (each, units)| (one.max(each), all.max(each * units)));
     let to = |known: &mut Option<Known<PacketRate>>, passed: f64| {
-        if let Some(known) = known.as_mut().filter(|known| known.value.0 < passed) {
-            known.low.0 = known.low.0.max(passed);
-            (known.value.0, known.high.0) = (passed, known.high.0.max(passed));
+        if let Some(known) = known.as_mut().filter(|known| known.low.0 < passed) {
+            known.low.0 = passed;
+            (known.value.0, known.high.0) = (known.value.0.max(passed), known.high.0.max(passed));
             known.source += "; units measured on it carried more";
         }
     };
-    to(&mut machine.packets, most(|sample| sample.each.value.0 * f64::from(sample.units)));
-    to(&mut machine.packets_per_interface, most(|sample| sample.each.value.0));
+    to(&mut machine.packets, all);
+    to(&mut machine.packets_per_interface, each);
+}
+
+/// Hardware whose packet rate is known, each once, with that rate.
+pub(crate) fn known(machines: &[Machine]) -> Vec<(&Machine, &Known<PacketRate>)> {
+    Pool::new(machines, Place::Cloud, None).known
+}
+
+/// Takes away what is known of a machine's packet rate, and of the same hardware under other names.
+pub(crate) fn forget(machines: &mut [Machine], name: &str) {
+    let Some(left_out) = machines.iter().find(|machine| machine.name == name).cloned() else { return };
+    for machine in machines.iter_mut().filter(|machine| same_hardware(machine, &left_out)) {
+        machine.packets = None;
+    }
 }
 
 fn inherit(machine: &mut Machine, measured: &[Machine]) {

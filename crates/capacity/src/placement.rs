@@ -66,10 +66,10 @@ pub fn dedicated_host(machine: &Machine, all: &[Machine], price: &PriceInput) ->
 /// then the spares.
 pub fn with_spares(needed: u32, failure: &FailureInput) -> u32 {
     let spread = match (failure.survive_zone, failure.zones) {
-        (true, zones @ 2..) => zones * needed.div_ceil(zones - 1),
+        (true, zones @ 2..) => zones.saturating_mul(needed.div_ceil(zones - 1)),
         _ => needed,
     };
-    spread + failure.spares
+    spread.saturating_add(failure.spares)
 }
 
 #[cfg(test)]

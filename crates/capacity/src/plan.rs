@@ -35,6 +35,9 @@ pub struct World {
     pub sites: Vec<Site>,
     /// What servers among the machines cost to buy and to run.
     pub servers: Vec<Server>,
+    /// What publications say of this target, or series, teaches nothing: it is to be predicted.
+    #[serde(skip)]
+    pub held_out: Option<String>,
 }
 
 impl World {
@@ -44,7 +47,7 @@ impl World {
         let energy = question.price.energy.as_ref();
         machines.extend(servers.iter().map(|server| server.machine(energy)));
         catalogue.measured(&mut machines);
-        Self { machines, sites, servers: servers.to_vec() }
+        Self { machines, sites, servers: servers.to_vec(), held_out: None }
     }
 }
 
@@ -110,12 +113,9 @@ impl Planner {
     /// The same with the demand already calculated.
     pub(crate) fn with_demand(question: Question, mut world: World, demand: Demand) -> Result<Self, Wrong> {
         let unit = Unit::of(question.gateway).with(question.unit.as_ref())?;
-        let sources = Sources::new(&question, &demand, &world.machines);
-        if let Some(all) = demand.packets() {
-            for machine in &mut world.machines {
-                let samples = sources.own(machine).map(crate::scaling::Curve::samples).unwrap_or_default();
-                crate::packets::raise(machine, samples, all);
-            }
+        let sources = Sources::new(&question, &demand, &world.machines, world.held_out.as_deref());
+        for machine in &mut world.machines {
+            crate::packets::raise(machine, &question.point, demand.frame());
         }
         let mut traffic = Traffic::of(&demand, &question.price);
         let mean = crate::bill::mean(question.demand.day.as_deref());
@@ -264,6 +264,7 @@ impl Planner {
             binding,
             next,
             each: throughput(fit.each),
+            each_range: self.each_range(fit),
             margin: carries - 1.0,
             carries: throughput(carries),
             needed: fit.needed,
@@ -293,6 +294,13 @@ impl Planner {
     fn throughput(&self, share: f64) -> Throughput {
         let load = self.load(share);
         Throughput { bits: load.bits, packets: load.packets }
+    }
+
+    /// What a unit carries, as far as measurements tell; what neighbours leave is taken at its value.
+    fn each_range(&self, fit: &Fit) -> Range {
+        let known = &fit.throughput;
+        let of = |share: Ratio| self.throughput(fit.each * if known.value.0 > 0.0 { share / known.value } else { 1.0 });
+        Range { p10: of(known.low), p50: of(known.value), p90: of(known.high) }
     }
 
     fn curves(&self) -> Vec<MeasuredCurve> {

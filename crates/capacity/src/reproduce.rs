@@ -1,8 +1,9 @@
 //! Every published figure beside the one calculated again: reproduced, rounded, or contradicting the publication's own
 //! other figures, and why. Nothing is bent to fit: what a verdict says follows from comparing numbers.
 //!
-//! What a publication states as measured is an **input**; what follows from inputs is calculated by the model's own
-//! functions. Inputs can be set to something else, and what follows from them changes.
+//! What a publication states as measured is an **input**. Whatever can be a plan is one, and the planner answers it
+//! ([`crate::published`]); the rest is calculated by the model's own functions. Inputs can be set to something else, and
+//! what follows from them changes.
 
 mod aws;
 mod bng;
@@ -10,13 +11,17 @@ mod core;
 mod upf;
 mod vcmts;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalogue::catalogue;
+use crate::limits::{Bound, Limit};
 use crate::machine::Machine;
+use crate::plan::{Answer, Candidate};
 use crate::tables::by_column as rows;
 
 pub const FIGURES: &str = include_str!("../data/published_figures.tsv");
@@ -80,13 +85,15 @@ pub struct Inputs {
     values: BTreeMap<&'static str, f64>,
     set: BTreeMap<&'static str, f64>,
     machines: Vec<Machine>,
+    /// What the planner answered to published plans, with those values.
+    answers: RefCell<BTreeMap<&'static str, Rc<Result<Answer, String>>>>,
 }
 
 impl Default for Inputs {
     fn default() -> Self {
         let tables = [vcmts::INPUTS, upf::INPUTS, aws::INPUTS, bng::INPUTS, core::INPUTS];
         let values = tables.into_iter().flatten().copied().collect();
-        Self { values, set: BTreeMap::new(), machines: catalogue() }
+        Self { values, set: BTreeMap::new(), machines: catalogue(), answers: RefCell::default() }
     }
 }
 
@@ -109,12 +116,42 @@ impl Inputs {
         };
         *place = value;
         self.set.insert(name, value);
+        self.answers.take();
         Ok(())
     }
 
     /// The value of that name; not a number where there is none, which a test rules out.
     fn get(&self, name: &str) -> f64 {
         self.values.get(name).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The planner's answer to a published plan.
+    fn answer(&self, plan: &'static str) -> Rc<Result<Answer, String>> {
+        if let Some(answer) = self.answers.borrow().get(plan) {
+            return Rc::clone(answer);
+        }
+        let answer = Rc::new(crate::published::answer(plan, &self.set));
+        self.answers.borrow_mut().insert(plan, Rc::clone(&answer));
+        answer
+    }
+
+    /// What a published plan's answer says; not a number where it says nothing.
+    fn answered(&self, plan: &'static str, what: impl Fn(&Answer) -> Option<f64>) -> f64 {
+        self.answer(plan).as_ref().as_ref().ok().and_then(what).unwrap_or(f64::NAN)
+    }
+
+    /// What it says of a machine that can do it.
+    fn planned(&self, plan: &'static str, machine: &str, what: impl Fn(&Candidate) -> Option<f64>) -> f64 {
+        self.answered(plan, |answer| what(crate::published::candidate(answer, machine)?))
+    }
+
+    /// Interfaces that the machines needed use.
+    fn interfaces_used(&self, plan: &'static str, machine: &str) -> f64 {
+        let there = self.of(machine, |m| m.interfaces.map(f64::from));
+        self.planned(plan, machine, |c| {
+            // The share is of one machine.
+            Some(((1.0 - c.unused.interfaces?) * there * f64::from(c.needed)).round())
+        })
     }
 
     /// What the catalogue says of a machine.
@@ -174,6 +211,11 @@ struct Row {
 impl Row {
     fn new(id: &'static str, computed: Option<f64>, kind: Verdict) -> Self {
         Self { id, computed, kind, claims: Vec::new(), also: Vec::new(), note: Vec::new() }
+    }
+
+    /// Which plan it comes from.
+    fn plan(self, name: &str) -> Self {
+        self.note(format!("plan {name}"))
     }
 
     /// What was measured.
@@ -266,6 +308,20 @@ fn tidy(value: f64) -> f64 {
     let places = 8 - value.abs().log10().floor() as i32;
     let by = 10f64.powi(places.clamp(-300, 300));
     (value * by).round() / by
+}
+
+/// Whole units that a limit leaves room for.
+fn units(candidate: &Candidate, limit: Limit) -> Option<f64> {
+    candidate.bounds.iter().find(|bound| bound.limit == limit).and_then(Bound::units).map(f64::floor)
+}
+
+/// Gbit/s and Mpps of all machines needed, both directions.
+fn gbps(candidate: &Candidate) -> Option<f64> {
+    Some(candidate.carries.bits?.gbps())
+}
+
+fn mpps(candidate: &Candidate) -> Option<f64> {
+    Some(candidate.carries.packets?.mpps())
 }
 
 /// As a percentage.

@@ -188,6 +188,9 @@ pub struct Curve {
     samples: Vec<Sample>,
     shape: Shape,
     usl: Option<Usl>,
+    /// Whose published series teaches nothing here.
+    #[serde(skip)]
+    held_out: Option<String>,
 }
 
 impl Curve {
@@ -202,7 +205,13 @@ impl Curve {
             Shape::Linear => linear(&points(&|_| true)),
             Shape::Points | Shape::Usl => Usl::fit(&points(&|_| true)),
         };
-        Self { samples, shape, usl }
+        Self { samples, shape, usl, held_out: None }
+    }
+
+    /// Without what a machine's own published series says of scaling: for predictions of it.
+    #[must_use]
+    pub fn without(self, machine: Option<&str>) -> Self {
+        Self { held_out: machine.map(str::to_owned), ..self }
     }
 
     /// The measurements, by number of units.
@@ -278,7 +287,11 @@ impl Curve {
     /// error grows in proportion to how far.
     fn fitted(&self, n: u32) -> Option<Known<Ratio>> {
         if let ([one], Shape::Points | Shape::Usl) = (self.samples.as_slice(), self.shape) {
-            let scaled = crate::prior::scaling(f64::from(n), f64::from(one.units));
+            let (n, measured) = (f64::from(n), f64::from(one.units));
+            let scaled = match &self.held_out {
+                None => crate::prior::scaling(n, measured),
+                Some(machine) => crate::prior::scaling_without(n, measured, machine),
+            };
             return Some(Spread::of(&one.each).times(&scaled).known(Provenance::Assumed));
         }
         let usl = self.usl?;

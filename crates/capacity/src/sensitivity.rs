@@ -149,6 +149,6 @@ fn turned(planner: &Planner, machine: &Machine, turn: &Turn, by: f64) -> Option<
     let (mut question, mut machine) = (planner.question.clone(), machine.clone());
     (turn.turn)(&mut question, &mut machine, by);
     let demand = if turn.demand { Demand::of(&question.demand).ok()? } else { planner.demand.clone() };
-    let world = World { machines: related(planner, &machine), sites: Vec::new(), servers: Vec::new() };
+    let world = World { machines: related(planner, &machine), sites: Vec::new(), servers: Vec::new(), held_out: None };
     Planner::with_demand(question, world, demand).ok()?.candidate(&machine).ok()
 }

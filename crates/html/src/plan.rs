@@ -1,5 +1,6 @@
 //! The answer as a page: complete in one file, light and dark, with plots.
 
+pub mod calibration;
 pub mod live;
 pub mod rows;
 

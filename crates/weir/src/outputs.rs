@@ -12,6 +12,7 @@ use ::bench::scale::Scale;
 use ::bench::searching::SearchReport;
 use ::bench::suite::Suite;
 use bng::product::BngReply;
+use capacity::calibration::Calibration;
 use capacity::catalogue::{MachineRow, MeasurementRow, PriceRow, SourceRow};
 use capacity::plan::Answer;
 use capacity::reproduce::Figure;
@@ -131,5 +132,14 @@ pub const OUTPUTS: &[Output] = &[
         "weir plan reproduce --json",
         "Published figures beside those computed",
     ),
-    Output::of::<Verdict>("plan verify", "weir plan verify --json", "A predicted rate beside the measured one"),
+    Output::of::<Calibration>(
+        "plan calibration",
+        "weir plan calibration --json",
+        "Measurements beside what the planner predicts of them from others",
+    ),
+    Output::of::<Verdict>(
+        "plan verify",
+        "weir plan verify --json",
+        "Predicted rates and machines beside measured ones, round by round",
+    ),
 ];

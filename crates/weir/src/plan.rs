@@ -8,9 +8,11 @@
 //! | `calibrate.rs` | points from what `weir bench` measured |
 //! | `tables.rs` | the answer as people read it |
 //! | `reproduce.rs` | the publications' figures |
-//! | `verify.rs` | the model against a load it has not seen |
+//! | `calibration.rs` | predicted against measured |
+//! | `verify.rs` | the planner against a load it has not seen |
 
 mod calibrate;
+mod calibration;
 mod catalogue;
 mod read;
 mod reproduce;
@@ -56,7 +58,8 @@ Examples:
   weir plan PLAN.toml --catalogue my-catalogue        plan with tables of one's own
   weir plan catalogue                                 what the planner knows
   weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much again of each, 30 % more a year
-  weir plan verify                                    predict a load from others, and measure it
+  weir plan verify                                    predict a load from another, and measure it
+  weir plan calibration                               predictions beside measurements
   weir plan reproduce                                 five publications' figures, calculated again
   weir plan reproduce --set V23=25.2                  the effect of another value
 
@@ -103,7 +106,9 @@ pub enum Other {
     Catalogue(catalogue::CatalogueArgs),
     /// Every published figure beside the one calculated again, with a verdict.
     Reproduce(reproduce::ReproduceArgs),
-    /// Predict a load from others, measure it, and print the difference.
+    /// Every measurement that can be predicted from others, predicted, beside what was measured.
+    Calibration(calibration::CalibrationArgs),
+    /// Predict a load from another one, measure it, and print the difference.
     Verify(verify::VerifyArgs),
 }
 
@@ -115,6 +120,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     match &args.other {
         Some(Other::Catalogue(args)) => return catalogue::run(args),
         Some(Other::Reproduce(args)) => return reproduce::run(args),
+        Some(Other::Calibration(args)) => return calibration::run(args),
         Some(Other::Verify(args)) => return verify::run(args),
         None => {}
     }

@@ -77,6 +77,7 @@ fn plans() -> Made {
     made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
     made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
     made.weir("plan reproduce", "plan reproduce --json");
+    made.weir("plan calibration", "plan calibration --json");
     made.weir("plan catalogue", "plan catalogue --json");
     for table in ["machines", "prices", "measurements", "sources"] {
         made.weir(&format!("plan catalogue {table}"), &format!("plan catalogue {table} --json"));

@@ -123,6 +123,8 @@ pub struct Candidate {
     pub bounds: Vec<Bound>,
     /// What one unit carries, both directions, after neighbours took theirs.
     pub each: Throughput,
+    /// The same over the range of what it rests on.
+    pub each_range: Range,
     /// That by what it must carry, less one; for demand that can be divided: what all machines needed carry by the
     /// demand, less one.
     pub margin: f64,
@@ -175,6 +177,17 @@ pub struct Throughput {
     pub bits: Option<BitRate>,
     /// Packets a second, each once.
     pub packets: Option<PacketRate>,
+}
+
+/// A throughput's quantiles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Range {
+    /// One in ten is below.
+    pub p10: Throughput,
+    /// One in two is below.
+    pub p50: Throughput,
+    /// Nine in ten are below.
+    pub p90: Throughput,
 }
 
 impl std::fmt::Display for Throughput {

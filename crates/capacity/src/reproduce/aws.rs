@@ -1,10 +1,14 @@
 //! aws-100g: what 100 Gbit/s networking on AWS gives. Its tables of line rates count the 20 bytes around a frame in
 //! some rows and not in others; both are calculated, and the row says which one it is.
 
-use super::{How, Inputs, Row, Verdict};
+use super::{How, Inputs, Row, Verdict, mpps};
 use crate::frames::{Layer, line_rate};
-use crate::quantity::{BitRate, FrameSize};
+use crate::limits::Limit;
+use crate::plan::Candidate;
+use crate::quantity::{BitRate, FrameSize, digits};
 use How::{About, Places};
+
+const QUEUES: &str = "aws-queues";
 
 /// What it states.
 pub(super) const INPUTS: &[(&str, f64)] = &[
@@ -59,13 +63,16 @@ fn line_rates(i: &Inputs) -> Vec<Row> {
         line(i, "P01", 10.0, 64.0, Places(2)),
         line(i, "P02", 10.0, 366.0, Places(1)),
         line(i, "P03", 100.0, 64.0, About(0)),
-        line(i, "P04", 100.0, 64.0, Places(0)).why("its own table has 148, which is right"),
+        line(i, "P04", 100.0, 64.0, Places(0))
+            .why(format!("its own table has {}, which is right", digits(i.get("P03")))),
         line(i, "P05", 100.0, 9000.0, Places(2)),
     ]
 }
 
 fn measured(i: &Inputs) -> Vec<Row> {
     let queues = |size: &str| i.of(&format!("c5n.{size}"), |m| m.queues.map(f64::from));
+    let units = |size: &str| i.planned(QUEUES, &format!("c5n.{size}"), |c| super::units(c, Limit::Queues));
+    let largest = |of: fn(&Candidate) -> Option<f64>| i.planned(QUEUES, "c5n.18xlarge", of);
     let vcpus = |size: &str| i.of(&format!("c5n.{size}"), |m| m.vcpus.map(f64::from));
     let sizes = ["large", "xlarge", "2xlarge", "4xlarge", "9xlarge", "18xlarge"];
     let most = i.get("P13");
@@ -73,7 +80,9 @@ fn measured(i: &Inputs) -> Vec<Row> {
         .note("effective queues: the interface lists 8 for large to 2xlarge, the driver uses no more than vCPUs");
     let rule = sizes
         .iter()
-        .fold(rule, |row, size| row.claim(vcpus(size).min(most), queues(size), Places(0)).also(size, queues(size)));
+        .fold(rule, |row, size| row.claim(vcpus(size).min(most), queues(size), Places(0)).also(size, queues(size)))
+        .plan(QUEUES)
+        .also("units of the plan on 4xlarge", units("4xlarge"));
     let flow = |inside: bool| {
         i.of("c5n.18xlarge", |m| Some(if inside { m.single_flow_cluster? } else { m.single_flow? }.gbps()))
     };
@@ -81,8 +90,14 @@ fn measured(i: &Inputs) -> Vec<Row> {
         Row::input(i, "P06").also("least", i.get("P06.least")),
         Row::input(i, "P07").also("of each queue, Mpps", i.get("P07") / i.get("P07.queues")),
         Row::follows(i, "P08", i.get("P08.queues") * i.get("P06"), Places(0))
+            .plan(QUEUES)
+            .also("by the plan, Mpps", largest(|c| Some(mpps(c)? / f64::from(c.needed))))
             .also("what was seen, Mpps", (i.get("P08.queues") * i.get("P06")).min(i.get("P07")))
-            .note("an expectation the publication itself falsifies: 8.5 Mpps from 12 queues on"),
+            .note(format!(
+                "an expectation the publication itself falsifies: {} Mpps from {} queues on",
+                digits(i.get("P07")),
+                digits(i.get("P07.queues"))
+            )),
         Row::input(i, "P09"),
         Row::input(i, "P10").also("received and sent together, Mpps", 2.0 * i.get("P10")),
         Row::input(i, "P11").also("forwarded, Mpps", i.get("P11") / 2.0),

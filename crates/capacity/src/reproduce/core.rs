@@ -1,8 +1,8 @@
 //! packet-core-2019: EPC and 5G user planes for mobile broadband and fixed wireless.
 
-use super::{How::Places, Inputs, Row};
+use super::{How::Places, Inputs, Row, gbps};
 use crate::frames::Mix;
-use crate::quantity::{BitRate, PacketRate};
+use crate::quantity::{BitRate, PacketRate, digits};
 
 /// What it states.
 pub(super) const INPUTS: &[(&str, f64)] = &[
@@ -42,20 +42,27 @@ pub(super) const INPUTS: &[(&str, f64)] = &[
 pub(super) fn rows(i: &Inputs) -> Vec<Row> {
     let frame = |gbps: f64, mpps: f64| (BitRate(gbps * 1e9) / PacketRate(mpps * 1e6)).0;
     let vm = i.get("U03.of_each");
-    let offered = i.get("U12.ues") * i.get("U12.mbps") / 1e3;
+    let offered = i.answered("core-6230-vepc", |answer| Some(answer.demand.bits()?.gbps()));
+    let with_tunnel = |mix: f64| offered * (mix.round() + i.get("U12.tunnel_bytes")) / mix.round();
+    let board = |plan: &'static str| i.planned(plan, "board", gbps);
     let mix = Mix::weighted(&[64.0, 128.0, 256.0, 512.0, 1024.0, 1400.0].map(|size| (size, 1.0))).mean().0;
     vec![
-        Row::follows(i, "U01", i.get("U01.vms") * i.get("U01.of_each"), Places(0)),
-        Row::follows(i, "U02", i.get("U01.vms") * i.get("U02.of_each"), Places(0)),
-        Row::follows(i, "U03", i.get("U03.vms") * vm, Places(0)),
+        Row::follows(i, "U01", board("core-6230-vepc"), Places(0)).plan("core-6230-vepc"),
+        Row::follows(i, "U02", board("core-6230n-vepc"), Places(0)).plan("core-6230n-vepc"),
+        Row::follows(i, "U03", board("core-6230n-vupf"), Places(0)).plan("core-6230n-vupf"),
         Row::derived("U04", frame(vm, i.get("U04")))
             .also("Gbit/s a core", vm / i.get("U04.cores_of_each"))
             .also("Mpps a core", i.get("U04") / i.get("U04.cores_of_each"))
             .note("computed: the mean frame"),
         Row::new("U05", Some(i.get("U05.section")), super::Verdict::Reproduced)
             .claim(i.get("U05"), i.get("U05.section"), Places(0))
-            .why("69 % in its Table 1, 89 % in its section 3.3 for the same run"),
-        Row::follows(i, "U06", i.get("U06.vms") * i.get("U06.of_each"), Places(0))
+            .why(format!(
+                "{} % in its Table 1, {} % in its section 3.3 for the same run",
+                digits(i.get("U05")),
+                digits(i.get("U05.section"))
+            )),
+        Row::follows(i, "U06", board("core-6230n-vfwa"), Places(0))
+            .plan("core-6230n-vfwa")
             .note("\"entire board\" in its text, \"1 CPU\" in its Table 1; the summary's \"over 250\" only the 8280 reached"),
         Row::follows(i, "U07", i.get("U07.up_mpps") + i.get("U07.down_mpps"), Places(1)),
         Row::follows(i, "U08", i.get("U08.up_gbps") + i.get("U08.down_gbps"), Places(0)),
@@ -65,9 +72,18 @@ pub(super) fn rows(i: &Inputs) -> Vec<Row> {
         Row::derived("U11", i.get("U01") / i.get("U11.cores"))
             .also("by the time they were busy, Gbit/s", i.get("U01") / i.get("U11.cores") / i.get("U11.busy")),
         Row::derived("U12", offered)
-            .also("with tunnel headers, Gbit/s", offered * (mix.round() + i.get("U12.tunnel_bytes")) / mix.round())
+            .plan("core-6230-vepc")
+            .also("with tunnel headers, Gbit/s", with_tunnel(mix))
             .also("mean frame, B", mix)
-            .note("212 carried are more than 200 offered: with 36 B of tunnel on a mean of 564 B they are 212.8, so the figure looks limited by load or I/O and not by processors"),
+            .note(format!(
+                "{} carried, {} offered: with {} B of tunnel on a mean of {} B those are {}; where both are near, the figure \
+                 looks limited by load or I/O and not by processors",
+                digits(i.get("U01")),
+                digits(offered),
+                digits(i.get("U12.tunnel_bytes")),
+                digits(mix),
+                digits(with_tunnel(mix))
+            )),
         Row::follows(i, "U13", i.get("U12.ues") * i.get("U13.bearers") * i.get("U13.flows"), Places(0)),
         Row::input(i, "U14"),
     ]

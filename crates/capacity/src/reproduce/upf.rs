@@ -1,12 +1,15 @@
 //! upf-public-cloud: a user plane on the native Linux stack, and how to plan its capacity.
 
-use super::{How, Inputs, Row, percent};
+use super::{How, Inputs, Row, mpps, percent};
 use crate::cost::Cost;
 use crate::frames::{Layer, line_rate, occupied};
 use crate::known::Known;
-use crate::limits::units_by_interfaces;
-use crate::quantity::{BitRate, FrameSize, PacketRate, Time};
+use crate::plan::Candidate;
+use crate::quantity::{BitRate, FrameSize, PacketRate, Time, digits};
 use How::{About, Over, Places, Within};
+
+/// 50,000 devices on one user plane.
+const MODULE: &str = "upf-module";
 
 /// What it states.
 pub(super) const INPUTS: &[(&str, f64)] = &[
@@ -72,34 +75,52 @@ fn costs(i: &Inputs) -> Vec<Row> {
     // The publication goes on with its own rounded sum.
     let (tn, tp) = (i.get("E05"), i.get("E06"));
     let kpps = |ns: f64| Time::from_ns(ns).rate().0 / 1e3;
+    let of_a_core = i.planned("upf-cost", "lab", |c| Some(c.each.packets?.0 / 1e3));
     vec![
         Row::follows(i, "E05", cost.tn().ns(), Within(1.0)).note("the parts are rounded: 1 ns"),
         Row::follows(i, "E06", tn + cost.tc.value.ns() + cost.other.value.ns(), Places(0))
             .also("from unrounded parts, ns", cost.tp().value.ns()),
-        Row::follows(i, "E07", kpps(tp), About(0))
-            .also("two cores, kpps", 2.0 * kpps(tp))
-            .note("of one run-to-completion core; a module has two, for 250 kpps each way at once"),
+        Row::follows(i, "E07", of_a_core, About(0))
+            .plan("upf-cost")
+            .also("by its rounded sum, kpps", kpps(tp))
+            .also("two cores, kpps", 2.0 * of_a_core)
+            .note(format!(
+                "of one run-to-completion core; a module has two, for {} kpps each way at once",
+                digits(i.get("E12"))
+            )),
         Row::follows(i, "E08", i.get("E08.ghz") * 1e6 / tp, Places(0))
             .why("the printed formula divides the clock by Tp in nanoseconds; it needs Tp in cycles"),
-        Row::derived("E09", kpps(tn + i.get("E06.tc_ns"))).also("with all parts, kpps", kpps(tp)).note(
-            "its equation 5 leaves 288 ns out and promises more than a core delivers: the model has the third term",
-        ),
+        Row::derived("E09", kpps(tn + i.get("E06.tc_ns"))).also("with all parts, kpps", kpps(tp)).note(format!(
+            "its equation 5 leaves {} ns out and promises more than a core delivers: the model has the third term",
+            digits(i.get("E06.other_ns"))
+        )),
         Row::follows(i, "E10", percent(tn / tp), Over),
     ]
 }
 
 fn modules(i: &Inputs) -> Vec<Row> {
-    let (devices, p) = (i.get("E12.devices"), i.get("E11"));
+    let devices = i.get("E12.devices");
     let each_way = i.get("E12");
+    let demand = i.answered(MODULE, |answer| Some(answer.demand.packets()?.0 / 1e3));
+    let aws = |of: fn(&Candidate) -> Option<f64>| i.planned("upf-aws", "c5n.2xlarge", of);
     vec![
         Row::follows(i, "E11", 2.0 * each_way * 1e3 / devices, Places(0))
-            .note("500 kpps, both directions together, by 50,000 devices"),
-        Row::follows(i, "E12", devices * p / 1e3, Places(0)).also("in each direction, kpps", devices * p / 2e3).why(
-            "N·p = 500 kpps; 250 are one direction of two, as its section VII says and the module's table does not",
+            .note(format!("{} kpps, both directions together, by {devices} devices", digits(2.0 * each_way))),
+        Row::follows(i, "E12", demand, Places(0)).plan(MODULE).also("in each direction, kpps", demand / 2.0).why(
+            format!(
+                "N·p = {} kpps; {} are one direction of two, as its section VII says and the module's table does not",
+                digits(demand),
+                digits(each_way)
+            ),
         ),
-        Row::follows(i, "E13", i.get("E13.upfs") * each_way / 1e3, Places(0))
+        Row::follows(i, "E13", i.planned("upf-lab", "lab", |c| Some(mpps(c)? / f64::from(c.needed) / 2.0)), Places(0))
+            .plan("upf-lab")
             .note("in each direction; 240 to 250 kpps by fanout give 1.92 to 2.0"),
-        Row::follows(i, "E14", i.get("E14.instances") * i.get("E14.kpps") / 1e3, About(0))
+        Row::follows(i, "E14", aws(|c| Some(mpps(c)? / 2.0)), About(0))
+            .claim(i.get("E14.instances"), aws(|c| Some(f64::from(c.needed))), Places(0))
+            .plan("upf-aws")
+            .also("instances", aws(|c| Some(f64::from(c.needed))))
+            .also("$/h for each Mpps, both directions", aws(|c| Some(c.usd_per_hour.as_ref()?.value.0 / mpps(c)?)))
             .also("cloud by lab", i.get("E14.kpps") / each_way),
     ]
 }
@@ -107,27 +128,48 @@ fn modules(i: &Inputs) -> Vec<Row> {
 fn headlines(i: &Inputs) -> Vec<Row> {
     let (rate, frame) = (PacketRate(i.get("E13") * 1e6), FrameSize(i.get("E16.frame_bytes")));
     let each = 2.0 * i.get("E12") * 1e3 / i.get("E12.devices");
-    let modules = i.get("E15") / i.get("E12.devices");
+    let modules = i.planned("upf-headline", "lab", |c| Some(f64::from(c.needed)));
     let gbps = |layer: Layer| occupied(rate, frame, layer).gbps();
     let there = i.of("c5n.2xlarge", |m| m.interfaces.map(f64::from));
-    let units = i.of("c5n.2xlarge", |m| Some(f64::from(units_by_interfaces(m.interfaces?, 1, 2))));
+    let used = i.interfaces_used("upf-aws", "c5n.2xlarge")
+        / i.planned("upf-aws", "c5n.2xlarge", |c| Some(f64::from(c.needed)));
     vec![
         Row::follows(i, "E15", rate.0 / (i.get("E12") * 1e3) * i.get("E12.devices"), Places(0))
             .claim(each, rate.0 / i.get("E15"), Places(0))
+            .plan("upf-headline")
             .also("packets a second of each user", rate.0 / i.get("E15"))
             .also("modules for the users", modules)
             .also("Mpps each way of those", modules * i.get("E12") / 1e3)
             .also("users of 8 modules", i.get("E13.upfs") * i.get("E12.devices"))
             .also("users of 10 instances", i.get("E14.instances") * i.get("E12.devices"))
-            .why("2 Mpps for 250,000 users are 8 of each, its module has 10 both ways; 250,000 users are 5 modules, 1.25 Mpps each way; 8 modules are 400,000 users"),
+            .why(format!(
+                "{} Mpps for {} users are {} packets a second of each, its module has {} both ways; that many users are {} \
+                 modules, {} Mpps each way; {} modules are {} users",
+                digits(i.get("E13")),
+                i.get("E15"),
+                digits(rate.0 / i.get("E15")),
+                digits(each),
+                digits(modules),
+                digits(modules * i.get("E12") / 1e3),
+                digits(i.get("E13.upfs")),
+                i.get("E13.upfs") * i.get("E12.devices")
+            )),
         Row::follows(i, "E16", gbps(Layer::L2), Places(0))
             .also("with the 20 bytes around a frame, Gbit/s", gbps(Layer::L1))
             .also("both directions, with those, Gbit/s", 2.0 * gbps(Layer::L1))
             .also("mean frame that would make it, B", BitRate(i.get("E16") * 1e9).0 / rate.0 / 8.0)
             .also("the same over both directions, B", BitRate(i.get("E16") * 1e9).0 / rate.0 / 16.0)
-            .why("2 Mpps of its 128 B frames are 2.05 Gbit/s, a tenth of the headline; 20 Gbit/s would take frames of 1250 B"),
+            .why(format!(
+                "{} Mpps of its {} frames are {} Gbit/s; {} Gbit/s would take frames of {}",
+                digits(rate.mpps()),
+                frame,
+                digits(gbps(Layer::L2)),
+                digits(i.get("E16")),
+                FrameSize(BitRate(i.get("E16") * 1e9).0 / rate.0 / 8.0)
+            )),
         Row::input(i, "E17").also("smartphone, pps", i.get("E17.smartphone")),
-        Row::follows(i, "E18", units * 2.0 + 1.0, Places(0))
+        Row::follows(i, "E18", used, Places(0))
+            .plan("upf-aws")
             .also("interfaces of c5n.2xlarge", there)
             .note("up, down and administration fit c5n.2xlarge once"),
         Row::follows(i, "E19", i.get("E19.card_gbps"), Places(0))

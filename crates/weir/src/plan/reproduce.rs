@@ -1,7 +1,10 @@
 //! `weir plan reproduce`: five publications' figures, calculated again.
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use anyhow::Context;
+use capacity::published::PLANS;
 use capacity::quantity::digits;
 use capacity::reproduce::{Figure, Inputs, Verdict, reproduce};
 use clap::Args;
@@ -18,6 +21,7 @@ Examples:
   weir plan reproduce --set V23=25.2            were metal's total what its own figure says
   weir plan reproduce --json | jq '.[] | select(.verdict == \"contradicts itself\")'
   weir plan reproduce --inputs                  what can be set
+  weir plan reproduce --to published            the experiments as plans, to be changed and planned
 
 Verdicts: input (measured; the model takes it), derived (nothing is printed to compare with),
 reproduced, rounded, contradicts itself (it does not follow from the publication's own figures).")]
@@ -31,6 +35,9 @@ pub struct ReproduceArgs {
     /// List what can be set, with its value.
     #[arg(long)]
     pub inputs: bool,
+    /// Write the published experiments to this folder, as plans: weir plan DIR/vcmts-metal.toml.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "inputs"])]
+    pub to: Option<PathBuf>,
 }
 
 /// Runs it.
@@ -45,6 +52,15 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         let number = value.trim().parse::<f64>().ok().filter(|number| number.is_finite());
         let number = number.ok_or_else(|| Usage(format!("--set {pair}: \"{value}\" is not a number")))?;
         inputs.set(id.trim(), number).map_err(Usage)?;
+    }
+    if let Some(folder) = &args.to {
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        for (name, text) in PLANS {
+            let file = folder.join(format!("{name}.toml"));
+            std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+            println!("{}", file.display());
+        }
+        return Ok(());
     }
     let mut out = std::io::stdout().lock();
     if args.inputs {
