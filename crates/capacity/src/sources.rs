@@ -176,8 +176,11 @@ impl Sources {
         if other_users && model.is_none_or(|model| model.per_doubling_ns.is_none()) {
             by = by.times(&self.changed(there / here, &prior::SUBSCRIBERS));
         }
-        let told =
-            format!("{}; from {frame} and {here:.0} users to {wanted} and {there:.0}: × {:.3}", share.source, by.p50);
+        let load = |frame: FrameSize, users: f64| {
+            if point.subscribers.is_some() { format!("{frame} and {users:.0} users") } else { frame.to_string() }
+        };
+        let (was, is) = (load(frame, here), load(wanted, there));
+        let told = format!("{}; from {was} to {is}: × {:.3}", share.source, by.p50);
         let from = share.from;
         Ok(Measured { share: Known { source: told, ..Spread::of(&share).times(&by).known(from) }, converted: true })
     }

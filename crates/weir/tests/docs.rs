@@ -105,6 +105,11 @@ fn a_decision_is_walked_through_as_it_is_printed() {
 }
 
 #[test]
+fn predictions_and_published_plans_are_printed_as_told() {
+    run("calibration.md");
+}
+
+#[test]
 fn deployments_are_written_as_told() {
     run("deploy.md");
 }
