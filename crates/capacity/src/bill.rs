@@ -14,10 +14,10 @@ use crate::known::{Known, Provenance};
 use crate::machine::{Machine, Place};
 use crate::onprem::Server;
 use crate::path::{Level, in_brackets};
-use crate::placement::{host_of, instances_per_host, with_spares};
+use crate::placement::{dedicated_host, with_spares};
 use crate::plan::{Candidate, Planner};
 use crate::quantity::{HOURS_A_MONTH, HOURS_A_YEAR, Hourly, PerGigabyte, Ratio, digits};
-use crate::question::Host;
+use crate::question::{Host, PriceInput};
 
 /// Bills and costs by year are of so many candidates at most.
 pub const BEST: usize = 20;
@@ -66,6 +66,8 @@ pub(crate) struct Rate {
     pub usd: f64,
     /// Instances on one.
     on_one: u32,
+    /// They are hosts.
+    dedicated: bool,
     /// The share of those at the peak under commitment.
     committed: f64,
     /// What the commitment takes off.
@@ -97,6 +99,11 @@ impl Rate {
         let hours: f64 = machines.iter().map(|n| (paid(n) - base).max(0.0)).sum();
         let committed = 24.0 * base * self.usd * (1.0 - self.off);
         Instances { base, committed, on_demand: hours * self.usd, hours }
+    }
+
+    /// Hosts for so many instances; none where they are not the operator's alone.
+    pub fn hosts(&self, instances: u32) -> Option<u32> {
+        self.dedicated.then(|| instances.div_ceil(self.on_one))
     }
 
     /// Under the plan's commitment or on demand, whichever costs less: for instances that only take the peak.
@@ -178,14 +185,14 @@ impl Planner {
         let input = &self.question.price;
         let off = input.commitment.as_ref().map_or(0.0, |off| off.value.0);
         let committed = if input.commitment.is_some() { input.committed.unwrap_or(1.0) } else { 0.0 };
-        let rate = |usd: Hourly, on_one: u32| Rate { usd: usd.0, on_one, committed, off };
+        let rate = |usd: Hourly, on_one: u32| Rate { usd: usd.0, on_one, dedicated: false, committed, off };
         if self.question.placement.host != Host::Dedicated || machine.whole_host {
             return Some(rate(machine.price.as_ref()?.value, 1));
         }
-        let host = host_of(machine, &self.world.machines)?;
-        let on_one = instances_per_host(host.vcpus?, 2, machine.vcpus?).max(1);
-        let premium = input.dedicated_premium.as_ref()?.value.0;
-        Some(rate(host.price.as_ref()?.value * (1.0 + premium), on_one))
+        // The commitment is taken off day by day.
+        let on_demand = PriceInput { commitment: None, committed: None, ..input.clone() };
+        let (fee, on_one) = dedicated_host(machine, &self.world.machines, &on_demand)?;
+        Some(Rate { dedicated: true, ..rate(fee.value, on_one) })
     }
 
     pub(crate) fn server(&self, name: &str) -> Option<&Server> {
@@ -244,7 +251,7 @@ fn instances(planner: &Planner, scaled: &Scaled<'_>, machines: &[u32], one: &Can
     let rate = planner.rate(scaled.machine)?;
     let day = rate.day(machines);
     let paid = f64::from(machines.iter().copied().max()?.div_ceil(rate.on_one));
-    let what = if rate.on_one > 1 { "hosts" } else { "instances" };
+    let what = if rate.dedicated { "hosts" } else { "instances" };
     let mut parts = Vec::new();
     if day.base > 0.0 {
         let [base, usd, off] = [day.base, rate.usd, 100.0 * rate.off].map(digits);

@@ -103,8 +103,8 @@ pub(crate) fn settle(machines: &mut [Machine], sites: &[Judged]) {
 /// Dedicated hosts that an account has in a region unless more are granted (vcmts-cloud-2021).
 const HOSTS: u32 = 2;
 
-/// Whether so many dedicated hosts can be had; `hosts` at P90.
-fn hosts(question: &Question, machine: &Machine, hosts: u32) -> Result<(), (Refusal, String)> {
+/// Whether so many dedicated hosts can be had.
+pub(crate) fn hosts(question: &Question, machine: &Machine, hosts: u32) -> Result<(), (Refusal, String)> {
     let of_cloud = (machine.provider == "aws").then_some(HOSTS);
     match question.placement.hosts.or(of_cloud) {
         Some(most) if hosts > most => {
@@ -113,7 +113,7 @@ fn hosts(question: &Question, machine: &Machine, hosts: u32) -> Result<(), (Refu
             } else {
                 format!("an account has {most} in a region unless more are granted: placement.hosts")
             };
-            Err((Refusal::OutOfBounds, format!("{hosts} dedicated hosts at P90, {why}")))
+            Err((Refusal::OutOfBounds, format!("{hosts} dedicated hosts, {why}")))
         }
         _ => Ok(()),
     }
@@ -142,7 +142,8 @@ pub(crate) fn within(
         }
     }
     if let Some(on_one) = on_host {
-        hosts(question, machine, machines.unwrap_or(one.machines).div_ceil(on_one))?;
+        hosts(question, machine, machines.unwrap_or(one.machines).div_ceil(on_one))
+            .map_err(|(refusal, why)| (refusal, why.replacen("dedicated hosts", "dedicated hosts at P90", 1)))?;
     }
     if let Some(most) = &bounds.budget {
         match one.total_usd_per_hour_range.p90 {

@@ -244,7 +244,7 @@ fn changed(one: &Changed, kind: Kind) -> HeldOut {
         Kind::Frames => "frames of an eighth".to_owned(),
         _ => format!("{:.0} times fewer", one.by),
     };
-    let names = (format!("{}, weir bench", one.what), from);
+    let names = (one.what.to_owned(), format!("{from}, weir bench"));
     held_out(kind, names, "of the first", &said.unwrap_or(Spread::exactly(f64::NAN)), 1.0, one.ratio)
 }
 

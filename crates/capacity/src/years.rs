@@ -103,6 +103,8 @@ pub struct Year {
     pub year: u32,
     /// Instances at the peak, spares among them.
     pub instances: u32,
+    /// Hosts for them, where they are the operator's alone.
+    pub hosts: Option<u32>,
     /// Servers in use, spares among them.
     pub servers: u32,
     /// Servers bought because more are needed.

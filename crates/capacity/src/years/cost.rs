@@ -129,6 +129,13 @@ fn within(planner: &Planner, machines: u32, year: u32) -> Result<(), String> {
     }
 }
 
+/// Dedicated hosts in a year, no more than there are.
+fn hosts(planner: &Planner, scaled: &Scaled<'_>, rate: Rate, instances: u32, year: u32) -> Result<Option<u32>, String> {
+    let Some(hosts) = rate.hosts(instances) else { return Ok(None) };
+    crate::bounds::hosts(&planner.question, scaled.machine, hosts).map_err(|(_, why)| format!("year {year}: {why}"))?;
+    Ok(Some(hosts))
+}
+
 fn years(course: &Course) -> impl Iterator<Item = (u32, f64)> + '_ {
     course.scales.iter().enumerate().map(|(n, scale)| (n as u32 + 1, *scale))
 }
@@ -149,11 +156,13 @@ fn cloud(planner: &Planner, course: &Course, one: &Candidate) -> Result<Tco, Str
         let machines = scaled.day(scale).map_err(|why| format!("year {year}: {why}"))?;
         let instances = machines.iter().copied().max().unwrap_or(0);
         within(planner, instances, year)?;
+        let hosts = hosts(planner, &scaled, rate, instances, year)?;
         let price = course.cloud_price.powf(f64::from(year - 1));
         all.push(summed(
             Year {
                 year,
                 instances,
+                hosts,
                 instances_usd: DAYS * rate.day(&machines).usd() * price,
                 energy_usd: Some(0.0),
                 traffic_usd: HOURS_A_YEAR * planner.traffic.cloud_at(planner.mean_level(scale)),
@@ -239,10 +248,11 @@ fn with_base(
         let inside = planner.mean_level(scale).now - outside;
         let instances = machines.iter().copied().max().unwrap_or(0);
         within(planner, instances + servers, year)?;
+        let hosts = hosts(planner, cloud, rate, instances, year)?;
         let peak = in_cloud.iter().copied().fold(0.0, f64::max);
         let path = planner.traffic.cloud_at(Level { now: outside, mean: outside, peak });
         let mut now = own.year(course, year, wanted, inside);
-        now.instances = instances;
+        (now.instances, now.hosts) = (instances, hosts);
         now.instances_usd = DAYS * rate.least(&machines) * course.cloud_price.powf(f64::from(year - 1));
         now.traffic_usd = HOURS_A_YEAR * (path + planner.traffic.own().0 * inside);
         all.push(summed(now, course));

@@ -210,6 +210,30 @@ fn servers_are_bought_when_needed_and_replaced() {
     assert_eq!(answer.by_year.unwrap().demand[2].bits.unwrap().gbps(), 22.5);
 }
 
+/// Dedicated hosts of c5n have room for eight c5n.2xlarge; one costs 3.888 $/h × 1.1. 4, 6 and 9 instances at the peak,
+/// 2, 3 and 5 for half a day: one host, one, and two for half a day.
+#[test]
+fn dedicated_hosts_are_paid_for_year_by_year() {
+    let plan = format!("{PLAN}[placement]\nhost = 'dedicated'\n{YEARS}dedicated_premium = 0.1");
+    let cloud = option(&answer(&plan), Kind::Cloud);
+    let there: Vec<_> = cloud.years.iter().map(|year| (year.instances, year.hosts)).collect();
+    assert_eq!(there, [(4, Some(1)), (6, Some(1)), (9, Some(2))]);
+    let host = 3.888 * 1.1 * 8_760.0;
+    for (year, hosts) in cloud.years.iter().zip([1.0, 1.0 / 2.0, 1.5 / 4.0]) {
+        close(year.instances_usd, hosts * host);
+    }
+}
+
+/// An account has two hosts in a region: 50 % more each year needs a third in the fifth.
+#[test]
+fn more_dedicated_hosts_than_there_are_are_refused_by_their_year() {
+    let plan = format!("{PLAN}[placement]\nhost = 'dedicated'\n{YEARS}dedicated_premium = 0.1");
+    let answer = answer(&plan.replace("count = 3", "count = 5"));
+    let by_year = answer.by_year.as_ref().unwrap();
+    let refused = by_year.refused.iter().find(|one| one.machine == "c5n.2xlarge").unwrap();
+    assert!(refused.why.starts_with("year 5: 3 dedicated hosts, an account has 2"), "{}", refused.why);
+}
+
 #[test]
 fn instances_become_cheaper_and_more() {
     let cloud = option(&answer(&format!("{PLAN}{YEARS}")), Kind::Cloud);

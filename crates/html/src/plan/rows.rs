@@ -149,9 +149,10 @@ pub fn year(year: &Year) -> Vec<String> {
         (0, replaced) => format!("{replaced} replaced"),
         (added, replaced) => format!("+ {added}, {replaced} replaced"),
     };
+    let on_hosts = |hosts: u32| format!("{} on {hosts} {}", year.instances, if hosts == 1 { "host" } else { "hosts" });
     vec![
         year.year.to_string(),
-        year.instances.to_string(),
+        year.hosts.map_or_else(|| year.instances.to_string(), on_hosts),
         year.servers.to_string(),
         bought,
         whole_usd(year.purchases_usd),
