@@ -58,6 +58,7 @@ const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    forwards packets between its ports until stopped
      ├─ weir show …        inspects the running gateway: costs, drops, sessions, peers, ports
+     ├─ weir top           watches it full screen: rates with history, costs, drops, sessions
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir log …         sets its log levels while it runs; weir show log reads its events
      ├─ weir reload …      reads its configuration again and applies what can change while it runs
