@@ -21,7 +21,7 @@ mod tests;
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
@@ -53,6 +53,7 @@ Examples:
   weir top --interval 5 --view stages
   weir top --once                     one frame as text, after one interval
   weir top --once --view drops --size 80x24
+  weir top --once --after 60          with the history of a minute
   weir top --json | jq .rates         a line of JSON each interval, until Ctrl-C
 
 Keys: q quit · Tab or 1 to 6 view · arrows, PgUp, PgDn scroll · p pause · + - interval · / filter
@@ -70,6 +71,9 @@ pub struct TopArgs {
     /// With --once: columns and rows of the frame [default: the terminal's, or 100x40].
     #[arg(long, value_name = "COLUMNSxROWS", value_parser = size, requires = "once")]
     pub size: Option<(u16, u16)>,
+    /// With --once: sample for so long, so that the frame has history [default: one interval].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "once")]
+    pub after: Option<f64>,
     /// How to reach the gateway, and how to print.
     #[command(flatten)]
     pub at: At,
@@ -148,22 +152,27 @@ fn take(model: &mut Model, screen: &mut Screen, news: News) {
     }
 }
 
-/// Two samples of a gateway, an interval apart; none: told to stop in between.
-fn two(args: &TopArgs, client: &mut Client, stop: &AtomicBool) -> anyhow::Result<Option<Model>> {
+/// Samples of a gateway, an interval apart: two, or those of `--after`; none: told to stop in between.
+fn samples(args: &TopArgs, client: &mut Client, stop: &AtomicBool) -> anyhow::Result<Option<Model>> {
     let mut model = Model::default();
     model.take(ask::sample(client)?);
-    if !signals::sleep(args.interval, stop) {
-        return Ok(None);
+    let until = Instant::now() + Duration::from_secs_f64(args.after.unwrap_or(args.interval));
+    loop {
+        if !signals::sleep(args.interval, stop) {
+            return Ok(None);
+        }
+        model.take(ask::sample(client)?);
+        if Instant::now() >= until {
+            return Ok(Some(model));
+        }
     }
-    model.take(ask::sample(client)?);
-    Ok(Some(model))
 }
 
 /// `--once`: a frame as text.
 fn once(args: &TopArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
-    let Some(model) = two(args, &mut client, &stop)? else { return Ok(()) };
+    let Some(model) = samples(args, &mut client, &stop)? else { return Ok(()) };
     let mut screen = Screen::new(args.view, args.interval);
     if let Some(request) = screen.wanted() {
         screen.sessions = Some(ask::sessions(&mut client, &request));
@@ -184,7 +193,7 @@ fn lines(args: &TopArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
     let mut out = args.at.json.open()?;
-    let Some(mut model) = two(args, &mut client, &stop)? else { return Ok(()) };
+    let Some(mut model) = samples(args, &mut client, &stop)? else { return Ok(()) };
     loop {
         serde_json::to_writer(&mut out, &model.view())?;
         writeln!(out)?;

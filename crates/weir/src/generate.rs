@@ -6,7 +6,9 @@
 //! | `resolve.rs` | asking for the gateway's hardware addresses |
 //! | `sessions.rs` | the sessions a control plane brought up |
 //! | `report.rs` | a line each second, tables at the end |
+//! | `broadband.rs` | subscribers behind two VLAN tags, of a broadband gateway |
 
+mod broadband;
 mod options;
 mod report;
 mod resolve;
@@ -22,6 +24,7 @@ use frame::{Arena, ArenaConfig, Pool, Port};
 use port::{OpenContext, PortError, Uri, Wires};
 use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 
+pub use broadband::BroadbandResult;
 pub use options::GenArgs;
 use options::{Mirror, Spec};
 
@@ -35,6 +38,9 @@ use gateway::tables::Style;
 /// # Errors
 /// A wrong option or profile, a port that cannot be opened, or more loss than `--max-loss` allows.
 pub fn run(args: &GenArgs) -> anyhow::Result<()> {
+    if let Some(options::GenCommand::Broadband(broadband)) = &args.command {
+        return broadband::run(broadband, &args.json);
+    }
     let spec = options::spec(args)?;
     let stop = signals::stop_flag()?;
     if let Some(cpu) = spec.cpu

@@ -76,6 +76,7 @@ fn plans() -> Made {
     }
     made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
     made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
+    made.weir("lab", "lab list --json");
     made.weir("plan reproduce", "plan reproduce --json");
     made.weir("plan calibration", "plan calibration --json");
     made.weir("plan catalogue", "plan catalogue --json");
@@ -118,6 +119,7 @@ fn mobile(names: &[String]) -> Made {
     made.add("trace", &well(trace.wait_with_output().unwrap()));
     show(&mut made, names, &socket);
     made.add("show sessions", &well(at("show sessions --ue 10.60.0.1").output().unwrap()));
+    made.add("top", &well(at("top --once --interval 0.2").output().unwrap()));
     made.add("log", &well(at("log set n4=debug").output().unwrap()));
     let path = net.file("upf.toml");
     let changed = fs::read_to_string(&path).unwrap().replace("level = \"info\"", "level = \"warn\"")
