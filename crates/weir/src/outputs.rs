@@ -22,7 +22,7 @@ use ledger::{Health, Record, Salvaged};
 use schemars::JsonSchema;
 use traffic::TrialResult;
 
-use crate::generate::BroadbandResult;
+use crate::generate::{BroadbandResult, CableResult};
 use crate::lab::LabView;
 use crate::plan::{Everything, Measured, Verdict};
 
@@ -60,6 +60,11 @@ pub const OUTPUTS: &[Output] = &[
         "gen broadband",
         "weir gen broadband --json",
         "Leases, packets sent and received with their checks, by direction",
+    ),
+    Output::of::<CableResult>(
+        "gen cable",
+        "weir gen cable CONFIG --json",
+        "Frames sent and received with their checks, by direction",
     ),
     Output::of::<Report>(
         "bench",

@@ -191,12 +191,20 @@ fn subscribers_behind_two_tags_get_leases_and_talk() {
 }
 
 #[test]
-fn modem_gets_packets_of_the_network() {
+fn modems_of_a_remote_phy_device_talk() {
     let lab = Lab::up("cmts");
     let gateway = lab.gateway();
-    lab.perform(" ping ", "-W 1");
-    let modem = lab.show("modems --modem 02:cb:00:00:00:01");
-    assert!(net::number(&modem["entries"][0]["down_packets"]) >= 10, "{modem}");
+    let result = json(&well(lab.perform(" weir gen cable ", "--seconds 2 --pps 1200 --json")));
+    for direction in ["downstream", "upstream"] {
+        let counts = &result[direction];
+        assert!(net::number(&counts["received_packets"]) > 900, "{result}");
+        assert_eq!(counts["wrong"], serde_json::json!({}), "{result}");
+    }
+    assert!(result["loss_ratio"].as_f64().is_some_and(|ratio| ratio < 0.05), "{result}");
+    // The gateway counts what the generator counts.
+    let page = lab.show("modems --modem 02:cb:00:00:00:01");
+    let modem = &page["entries"][0];
+    assert!(net::number(&modem["down_packets"]) >= 3 && net::number(&modem["up_packets"]) >= 3, "{page}");
     lab.down(gateway);
 }
 

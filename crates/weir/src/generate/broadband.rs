@@ -10,7 +10,7 @@
 //! | `drive.rs` | what is sent when, and what becomes of what arrives |
 
 mod drive;
-mod frames;
+pub(super) mod frames;
 
 use std::net::Ipv4Addr;
 

@@ -10,6 +10,7 @@ use traffic::{Profile, ProfileError, Ratio, Sizes, Teids, Verify};
 use wire::Mac;
 
 use super::broadband::BroadbandArgs;
+use super::cable::CableArgs;
 use super::sessions;
 use gateway::cli::seconds;
 use gateway::fail::Usage;
@@ -21,6 +22,8 @@ use gateway::load::{Hints, Rename, Text};
 pub enum GenCommand {
     /// Subscribers behind two VLAN tags, and a host of the core: DHCP, ARP, signed packets, checked tags.
     Broadband(Box<BroadbandArgs>),
+    /// Remote-PHY devices with their modems, and a host of the network: DEPI, UEPI, BPI+, checked frames.
+    Cable(Box<CableArgs>),
 }
 
 /// `weir gen`.
@@ -35,6 +38,7 @@ Examples:
            --server-first 10.0.6.200 --servers 10 --pps 50000 --sizes imix
   weir gen examples/gen.toml --sessions sessions.jsonl   after weir cp --sessions-out sessions.jsonl
   weir gen broadband                       subscribers behind two VLAN tags, of a broadband gateway
+  weir gen cable examples/cmts.toml        Remote-PHY devices with modems, of a cable gateway
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
 

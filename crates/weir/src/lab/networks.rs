@@ -60,7 +60,7 @@ pub const NETWORKS: &[Network] = &[
         setup: &[],
         commands: &[
             "ip netns exec {gw} weir run examples/upf-xdp.toml",
-            "ip netns exec {far} weir gen examples/gen.toml",
+            "ip netns exec {far} weir gen examples/gen.toml --gnbs 8",
             "weir top",
         ],
     },
@@ -74,7 +74,7 @@ pub const NETWORKS: &[Network] = &[
         setup: &["ip -n {far} link set dn0 address 02:00:00:00:06:fe"],
         commands: &[
             "ip netns exec {gw} weir run examples/upf-embb.toml",
-            "ip netns exec {far} weir gen examples/gen.toml",
+            "ip netns exec {far} weir gen examples/gen.toml --gnbs 8",
             "weir top --view stages",
         ],
     },
@@ -87,7 +87,7 @@ pub const NETWORKS: &[Network] = &[
         setup: &[],
         commands: &[
             "ip netns exec {gw} weir run examples/upf-fanout.toml",
-            "ip netns exec {far} weir gen examples/gen.toml",
+            "ip netns exec {far} weir gen examples/gen.toml --gnbs 16",
             "weir top --view workers",
         ],
     },
@@ -147,19 +147,14 @@ pub const NETWORKS: &[Network] = &[
     },
     Network {
         name: "cmts",
-        help: "A cable gateway between an operator's network and the place of a Remote-PHY device, which answers ARP.",
-        ends: &["gw", "net", "rpd"],
+        help: "A cable gateway between an operator's network and a Remote-PHY device; weir gen is both.",
+        ends: &["gw", "far"],
         queues: 1,
-        links: &[link("eth1", ("net", "net0")), link("eth2", ("rpd", "rpd0"))],
-        setup: &[
-            "ip -n {net} address add 198.18.0.1/24 dev net0",
-            "ip -n {net} route add 10.64.0.0/16 via 198.18.0.254",
-            "ip -n {rpd} address add 172.16.0.2/24 dev rpd0",
-        ],
+        links: &[link("eth1", ("far", "net0")), link("eth2", ("far", "rpd0"))],
+        setup: &[],
         commands: &[
             "ip netns exec {gw} weir run examples/cmts.toml",
-            "ip netns exec {net} ping -c 20 -i 0.2 10.64.0.1",
-            "ip netns exec {rpd} tcpdump -c 10 -ni rpd0 ip proto 115",
+            "ip netns exec {far} weir gen cable examples/cmts.toml",
             "weir top --view sessions",
         ],
     },

@@ -4,13 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use dataplane::neighbour::NeighbourMessage;
-use frame::{Arena, ArenaConfig, Batch, Pool, Port};
-use port::Wires;
 use traffic::{Direction, Signature};
 use wire::{Mac, ethertype, fast};
 
+use super::super::end::End;
 use super::frames::{self, Answer, Offer, Place};
 use super::{BroadbandArgs, BroadbandCounts, BroadbandResult};
 
@@ -22,8 +21,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const WINDOW: usize = 64;
 /// After the last packet was sent.
 const DRAIN: Duration = Duration::from_millis(400);
-/// Packet buffers.
-const BUFFERS: u32 = 4096;
 /// Packets that are sent in a turn at most.
 const BURST: u64 = 32;
 
@@ -43,41 +40,8 @@ struct Line {
     next: [u32; 2],
 }
 
-/// A port with the frames on their way to it.
-struct End {
-    port: Box<dyn Port>,
-    mac: Mac,
-    out: Batch,
-}
-
-impl End {
-    fn open(name: &str, uri: &str, pool: &mut Pool) -> anyhow::Result<Self> {
-        let port = super::super::open(name, Some(uri), pool, &Wires::default())?.context("a port")?;
-        let mac = Mac(port.caps().mac);
-        Ok(Self { port, mac, out: Batch::new() })
-    }
-
-    /// Sends what there is room for; false: it was not sent.
-    fn send(&mut self, pool: &mut Pool, bytes: &[u8]) -> bool {
-        let Some(frame) = pool.make(bytes) else { return false };
-        if let Err(frame) = self.out.push(frame) {
-            pool.give(frame);
-        }
-        let sent = self.port.tx_burst(pool, &mut self.out);
-        pool.give_all(&mut self.out);
-        sent > 0
-    }
-
-    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) {
-        self.port.kick(pool);
-        self.port.service(pool);
-        self.port.rx_burst(pool, batch);
-    }
-}
-
 struct Driver<'a> {
     args: &'a BroadbandArgs,
-    pool: Pool,
     access: End,
     core: End,
     /// The gateway's hardware address in the core.
@@ -98,11 +62,7 @@ pub fn drive(args: &BroadbandArgs, stop: &AtomicBool) -> anyhow::Result<Broadban
             args.c_vlan, args.subscribers
         )));
     }
-    let slot_bytes = 2048;
-    let arena = Arena::new(ArenaConfig { slots: BUFFERS, slot_bytes, headroom: frame::HEADROOM });
-    let mut pool = Pool::new(&arena.context("no memory for packets")?, BUFFERS as usize);
-    let access = End::open("access", &args.access, &mut pool)?;
-    let core = End::open("core", &args.core, &mut pool)?;
+    let (access, core) = (End::open("access", &args.access)?, End::open("core", &args.core)?);
     let line = |n: u16| {
         let [high, low] = n.to_be_bytes();
         Line {
@@ -119,8 +79,7 @@ pub fn drive(args: &BroadbandArgs, stop: &AtomicBool) -> anyhow::Result<Broadban
     let lines = (0..args.subscribers).map(line).collect();
     let begin = Instant::now();
     let (counts, waited) = (Default::default(), [0; 2]);
-    let mut driver =
-        Driver { args, pool, access, core, gateway: None, lines, begin, control_wrong_tags: 0, counts, waited };
+    let mut driver = Driver { args, access, core, gateway: None, lines, begin, control_wrong_tags: 0, counts, waited };
     driver.connect(stop)?;
     let took = driver.traffic(stop);
     Ok(driver.end(took))
@@ -135,7 +94,7 @@ impl Driver<'_> {
                 asked = Some(Instant::now());
                 let ours = (self.core.mac, self.args.server);
                 let request = frames::arp(false, ours, (Mac::BROADCAST, self.args.gateway), None);
-                self.core.send(&mut self.pool, &request);
+                self.core.send(&request);
             }
             self.ask();
             self.receive();
@@ -169,21 +128,14 @@ impl Driver<'_> {
                 }
                 _ => frames::dhcp(line.mac, line.place, n as u32, line.offer.as_ref()),
             };
-            self.access.send(&mut self.pool, &frame);
+            self.access.send(&frame);
         }
     }
 
     /// Takes in what has arrived at both ends.
     fn receive(&mut self) {
-        let mut batch = Batch::new();
-        self.access.receive(&mut self.pool, &mut batch);
-        let frames: Vec<Vec<u8>> = batch.frames().iter().map(|frame| self.pool.arena().bytes(frame).to_vec()).collect();
-        self.pool.give_all(&mut batch);
-        frames.iter().for_each(|frame| self.at_lines(frame));
-        self.core.receive(&mut self.pool, &mut batch);
-        let frames: Vec<Vec<u8>> = batch.frames().iter().map(|frame| self.pool.arena().bytes(frame).to_vec()).collect();
-        self.pool.give_all(&mut batch);
-        frames.iter().for_each(|frame| self.in_core(frame));
+        self.access.receive().iter().for_each(|frame| self.at_lines(frame));
+        self.core.receive().iter().for_each(|frame| self.in_core(frame));
     }
 
     /// A frame at the access lines.
@@ -250,7 +202,7 @@ impl Driver<'_> {
             Ok(NeighbourMessage::ArpRequest { sender, sender_ip, target }) if is(target, self.args.server) => {
                 let IpAddr::V4(theirs) = IpAddr::from(sender_ip) else { return };
                 let reply = frames::arp(true, (self.core.mac, self.args.server), (sender, theirs), None);
-                self.core.send(&mut self.pool, &reply);
+                self.core.send(&reply);
                 return;
             }
             _ => {}
@@ -324,11 +276,11 @@ impl Driver<'_> {
         let is_sent = match direction {
             Direction::Uplink => {
                 let frame = frames::signed((router, line.mac), Some(line.place), (offer.address, server), mark, size);
-                self.access.send(&mut self.pool, &frame)
+                self.access.send(&frame)
             }
             Direction::Downlink => {
                 let frame = frames::signed((gateway, self.core.mac), None, (server, offer.address), mark, size);
-                self.core.send(&mut self.pool, &frame)
+                self.core.send(&frame)
             }
         };
         if is_sent {
@@ -345,8 +297,8 @@ impl Driver<'_> {
             sent += counts.sent_packets;
             lost += counts.lost_packets;
         }
-        self.access.port.close(&mut self.pool);
-        self.core.port.close(&mut self.pool);
+        self.access.close();
+        self.core.close();
         let [uplink, downlink] = self.counts;
         let number = |is: fn(&Line) -> bool| self.lines.iter().filter(|line| is(line)).count() as u64;
         BroadbandResult {
