@@ -147,7 +147,9 @@ fn take(model: &mut Model, screen: &mut Screen, news: News) {
             screen.lost = None;
             model.take(*sample);
         }
-        News::Sessions(filter, sessions) if filter == screen.filter => screen.sessions = Some(sessions),
+        News::Sessions(filter, sessions) if *filter == screen.filter => {
+            screen.sessions = Some(sessions.map(|page| *page));
+        }
         News::Sessions(..) => {}
     }
 }

@@ -24,7 +24,7 @@ pub enum News {
     /// Counters and ports.
     Sample(Box<Sample>),
     /// Sessions of a filter, or why there are none.
-    Sessions(Filter, Result<ConnectedPage, String>),
+    Sessions(Box<Filter>, Result<Box<ConnectedPage>, String>),
     /// The gateway does not answer, and why; it is tried again.
     Lost(String),
 }
@@ -179,7 +179,7 @@ fn all_sessions(socket: &Path, shared: &Shared, news: &Sender<News>) {
         let worked = begin.elapsed().saturating_sub(Duration::from_secs_f64(request.over_seconds));
         let rest = (worked * REST).max(SESSIONS);
         next = Some((Instant::now() + rest, request.clone()));
-        if news.send(News::Sessions(request.filter, found)).is_err() {
+        if news.send(News::Sessions(Box::new(request.filter), found.map(Box::new))).is_err() {
             return;
         }
     }

@@ -98,7 +98,8 @@ fn tabs(shown: Tab, columns: usize) -> Line<'static> {
                 true => format!(" {n} "),
                 false => format!(" {n} {} ", tab.name()),
             };
-            let style = if tab == shown { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new().dim() };
+            let style =
+                if tab == shown { Style::new().add_modifier(Modifier::REVERSED).bold() } else { Style::new().dim() };
             spans.push(Span::styled(text, style));
         }
         Line::from(spans)
