@@ -284,7 +284,9 @@ fn the_page_works_and_shows_hostile_names_as_text() {
     press(&mut browser, "sessions");
     browser.until(&format!("document.getElementById('entries').innerText.includes({hostile})"));
     // Look-up: the key and value that were typed are asked for; a refusal is a sentence.
-    browser.value("document.getElementById('key').value = 'imsi'; document.getElementById('value').value = '0010&1'; document.querySelector('#look-up button').click()");
+    browser.value("document.getElementById('key').value = 'imsi'");
+    browser.value("document.getElementById('value').value = '0010&1'");
+    browser.value("document.querySelector('#look-up button').click()");
     browser.until("document.getElementById('found').innerText.includes('1 of 1')");
     assert!(gateway.asked.lock().unwrap().iter().any(|asked| asked.contains("\"imsi\":\"0010&1\"")));
     browser.value("document.getElementById('key').value = 'dnn'; document.querySelector('#look-up button').click()");

@@ -1,4 +1,4 @@
-//! `weir lab`: the network around an example, made of namespaces and virtual links, with hosts of the kernel at its ends.
+//! `weir lab`: the network around an example, made of namespaces and virtual links.
 //!
 //! | file | content |
 //! |---|---|
@@ -227,7 +227,7 @@ mod tests {
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         for path in names.filter(|path| path.extension().is_some_and(|end| end == "toml")) {
             let text = fs::read_to_string(&path).unwrap();
-            if text.lines().any(|line| line.starts_with("gateway = ")) {
+            if text.lines().any(|line| line == "[[port]]") {
                 let name = path.file_name().unwrap().to_str().unwrap();
                 let network = find(name).unwrap();
                 // Its interfaces are those that the example opens.

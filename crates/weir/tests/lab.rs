@@ -1,5 +1,5 @@
-//! `weir lab`: the network of every example is made, its gateway carries what the printed commands send, and `down` leaves
-//! nothing behind.
+//! `weir lab`: the network of every example is made, its gateway carries what the printed commands send, and `down`
+//! leaves nothing behind.
 
 mod net;
 

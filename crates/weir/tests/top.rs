@@ -1,5 +1,5 @@
-//! `weir top` on a terminal of its own, over a user plane in a namespace: it draws, obeys keys, survives the gateway, and
-//! leaves the terminal as it was.
+//! `weir top` on a terminal of its own, over a user plane in a namespace: it draws, obeys keys, survives the gateway,
+//! and leaves the terminal as it was.
 
 mod net;
 

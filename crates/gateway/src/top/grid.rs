@@ -9,8 +9,10 @@ use crate::tables::bar;
 const GAP: usize = 1;
 /// The least and the most columns of a bar.
 const BAR: (usize, usize) = (4, 32);
-/// The least columns of words that can be cut.
-const WORDS: usize = 10;
+/// The least columns of words that can be cut: of little worth, and of worth enough to tell rows apart.
+const WORDS: (usize, usize) = (10, 17);
+/// Words of this worth tell rows apart.
+const TELLING: u8 = 7;
 
 /// How a column is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,7 +150,8 @@ impl Grid {
     fn fitted(&self, room: usize) -> Vec<Option<usize>> {
         let wanted: Vec<usize> = (0..self.columns.len()).map(|n| self.wanted(n)).collect();
         let least = |n: usize| match self.columns[n].kind {
-            Kind::Words => wanted[n].min(WORDS),
+            Kind::Words if self.columns[n].worth >= TELLING => wanted[n].min(WORDS.1),
+            Kind::Words => wanted[n].min(WORDS.0),
             Kind::Number => wanted[n],
             Kind::Bar => BAR.0,
         };
@@ -202,8 +205,8 @@ mod tests {
             [head, rows[0].clone()].map(|line| line.to_string().trim_end().to_owned())
         };
         assert_eq!(text(40), ["stage               ns calls cost", "uplink.gtpu_decap 12.5  1000 █████▌"]);
-        assert_eq!(text(22), ["stage          ns cost", "uplink.gtpu… 12.5 ██"]);
-        assert_eq!(text(15), ["stage        ns", "uplink.gt… 12.5"]);
+        assert_eq!(text(22), ["stage               ns", "uplink.gtpu_decap 12.5"]);
+        assert_eq!(text(15), ["stage", "uplink.gtpu_de…"]);
         for room in 0..60 {
             let (head, rows) = grid.lines(room);
             assert!(head.width() <= room.max(1) && rows[0].width() <= room.max(1), "{room}: {rows:?}");

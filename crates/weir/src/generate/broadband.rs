@@ -1,8 +1,8 @@
 //! `weir gen broadband`: subscribers behind two VLAN tags and a host of the core, on both sides of a broadband gateway.
 //!
-//! Each subscriber gets its lease by DHCP (RFC 2131), resolves its router by ARP, then sends and receives signed packets.
-//! Every packet that arrives is checked: at a subscriber its two tags and hardware address, at both ends addresses, TTL,
-//! header checksum, and that the flow of its signature is that of its addresses.
+//! Each subscriber gets its lease by DHCP (RFC 2131), resolves its router by ARP, then sends and receives signed
+//! packets. Every packet that arrives is checked: at a subscriber its two tags and hardware address, at both ends
+//! addresses, TTL, header checksum, and that the flow of its signature is that of its addresses.
 //!
 //! | file | content |
 //! |---|---|
@@ -31,7 +31,7 @@ Examples:
   weir gen broadband                       a hundred subscribers of that example
   weir gen broadband --subscribers 1000 --pps 20000 --seconds 30 --json
 
-Subscribers get addresses by DHCP; each has a line of its own: --s-vlan, and --c-vlan plus its number.")]
+Subscribers get addresses by DHCP; each has a line of its own: --s-vlan, --c-vlan plus its number.")]
 pub struct BroadbandArgs {
     /// The port at the access lines.
     #[arg(long, value_name = "URI", default_value = "packet:line0?promisc=on")]

@@ -1,8 +1,8 @@
-//! `weir gen cable`: Remote-PHY devices with their modems, and a host of the operator's network, on both sides of a cable
-//! gateway. Modems, channels and keys are those of the gateway's configuration.
+//! `weir gen cable`: Remote-PHY devices with their modems, and a host of the operator's network, on both sides of a
+//! cable gateway. Modems, channels and keys are those of the gateway's configuration.
 //!
-//! Downstream the devices take DEPI packets apart (L2TPv3, PSP), put frames together, decrypt them and check CRC, modem and
-//! signature; upstream they send bursts of encrypted frames by UEPI. See [`traffic::cable`].
+//! Downstream the devices take DEPI packets apart (L2TPv3, PSP), put frames together, decrypt them and check CRC, modem
+//! and signature; upstream they send bursts of encrypted frames by UEPI. See [`traffic::cable`].
 
 mod plant;
 
@@ -99,8 +99,8 @@ pub struct CableCounts {
     pub lost_packets: u64,
     /// Packets behind a later one of their flow; among those received.
     pub reordered_packets: u64,
-    /// Packets, frames and pieces that were not what a gateway should have sent, by fault; those that never happened are
-    /// left out.
+    /// Packets, frames and pieces that were not what a gateway should have sent, by fault; what never happened is left
+    /// out.
     pub wrong: BTreeMap<String, u64>,
     /// Mean time between sending and receiving, in microseconds.
     pub latency_us_mean: f64,
