@@ -207,12 +207,13 @@ function entries(page) {
 async function sessions(isMore) {
   const topic = state.about && state.about.connected;
   if (!topic) return;
-  const request = state.request || "top=rate&over=1&limit=30";
+  const wanted = () => state.request || "top=rate&over=1&limit=30";
+  const request = wanted();
   const after = isMore && state.after !== null ? "&after=" + state.after : "";
   state.looked = Date.now();
   try {
     const page = await get(`/api/v1/${topic}?${request}${after}`);
-    if (request !== (state.request || "top=rate&over=1&limit=30")) return;
+    if (request !== wanted()) return;
     by("found").textContent = state.request
       ? `${count(page.entries.length)} of ${count(page.total)} ${page.kind}${page.next === null ? "" : ", and perhaps more"}`
       : `${count(page.total)} ${page.kind}; those with the highest rates over a second`;
@@ -220,6 +221,8 @@ async function sessions(isMore) {
     by("more").hidden = !(state.request && page.next !== null);
     by("entries").replaceChildren(entries(page));
   } catch (error) {
+    // Of a look-up that is not wanted any more.
+    if (request !== wanted()) return;
     by("found").textContent = error.message;
     by("entries").replaceChildren();
   }
