@@ -152,7 +152,7 @@ pub struct About {
     pub version: String,
     /// Tables: paths behind `/api/v1/`.
     pub topics: Vec<String>,
-    /// The table of sessions, modems or subscribers, if there is one.
+    /// The table of sessions, or of what the gateway has in their place, if there is one.
     pub connected: Option<String>,
     /// Parameters that choose among those.
     pub filters: Vec<FilterKey>,
@@ -160,7 +160,7 @@ pub struct About {
     pub trace: bool,
 }
 
-/// A parameter that chooses among sessions, modems or subscribers.
+/// A parameter that chooses among those.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FilterKey {
     /// Its name.

@@ -196,7 +196,7 @@ mod tests {
     fn columns_of_least_worth_are_left_out() {
         let mut grid = Grid::new(&[words("stage", 9), number("ns", 8), number("calls", 2), bars("cost", 5)]);
         grid.row(
-            ["uplink.gtpu_decap".to_owned().into(), "12.5".to_owned().into(), "1000".to_owned().into()]
+            ["uplink.user_decap".to_owned().into(), "12.5".to_owned().into(), "1000".to_owned().into()]
                 .into_iter()
                 .chain([Cell::Share(0.5)]),
         );
@@ -204,9 +204,9 @@ mod tests {
             let (head, rows) = grid.lines(room);
             [head, rows[0].clone()].map(|line| line.to_string().trim_end().to_owned())
         };
-        assert_eq!(text(40), ["stage               ns calls cost", "uplink.gtpu_decap 12.5  1000 █████▌"]);
-        assert_eq!(text(22), ["stage               ns", "uplink.gtpu_decap 12.5"]);
-        assert_eq!(text(15), ["stage", "uplink.gtpu_de…"]);
+        assert_eq!(text(40), ["stage               ns calls cost", "uplink.user_decap 12.5  1000 █████▌"]);
+        assert_eq!(text(22), ["stage               ns", "uplink.user_decap 12.5"]);
+        assert_eq!(text(15), ["stage", "uplink.user_de…"]);
         for room in 0..60 {
             let (head, rows) = grid.lines(room);
             assert!(head.width() <= room.max(1) && rows[0].width() <= room.max(1), "{room}: {rows:?}");

@@ -21,7 +21,7 @@ pub enum Tab {
     Ports,
     /// Workers.
     Workers,
-    /// Sessions, modems or subscribers with the highest rates.
+    /// Sessions, or what the gateway has in their place, with the highest rates.
     Sessions,
 }
 

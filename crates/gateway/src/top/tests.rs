@@ -1,6 +1,6 @@
 //! Frames of samples that were recorded of running gateways. `WEIR_BLESS=1` writes `golden/` anew.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -30,11 +30,18 @@ impl From<RecordedSample> for Sample {
     }
 }
 
-const GATEWAYS: [(&str, &str); 3] = [
-    ("upf", include_str!("samples/upf.json")),
-    ("cmts", include_str!("samples/cmts.json")),
-    ("bng", include_str!("samples/bng.json")),
-];
+/// Names and samples of gateways, in the order of their names.
+fn gateways() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/top/samples");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        (path.file_stem().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(&path).unwrap())
+    };
+    let mut all: Vec<_> = paths.map(read).collect();
+    all.sort();
+    assert_eq!(all.len(), 3);
+    all
+}
 
 fn recorded(text: &str) -> (Model, Screen) {
     let Recorded { samples, connected } = serde_json::from_str(text).unwrap();
@@ -58,8 +65,8 @@ fn frame(model: &Model, screen: &mut Screen, (columns, rows): (u16, u16)) -> Str
 #[test]
 fn frames_of_every_gateway_are_as_recorded() {
     const SIZES: [(u16, u16); 3] = [(80, 24), (40, 10), (120, 44)];
-    for (name, text) in GATEWAYS {
-        let (model, mut screen) = recorded(text);
+    for (name, text) in gateways() {
+        let (model, mut screen) = recorded(&text);
         let mut all = String::new();
         for size in SIZES {
             all += &format!("──── {}x{} ────\n{}", size.0, size.1, frame(&model, &mut screen, size));
@@ -79,7 +86,7 @@ fn frames_of_every_gateway_are_as_recorded() {
 
 #[test]
 fn a_frame_fits_every_size() {
-    let (model, mut screen) = recorded(GATEWAYS[2].1);
+    let (model, mut screen) = recorded(&gateways()[0].1);
     for (columns, rows) in (1..=130).step_by(7).flat_map(|columns| (1..=50).step_by(3).map(move |rows| (columns, rows)))
     {
         for (n, tab) in Tab::ALL.into_iter().enumerate() {
@@ -98,7 +105,7 @@ fn a_frame_fits_every_size() {
 
 #[test]
 fn lost_connections_and_keys_are_shown() {
-    let (model, mut screen) = recorded(GATEWAYS[0].1);
+    let (model, mut screen) = recorded(&gateways()[2].1);
     take(&mut Model::default(), &mut screen, News::Lost("nothing answers at /run/weir.sock".to_owned()));
     let drawn = frame(&model, &mut screen, (80, 24));
     assert!(drawn.contains("connection lost, trying again: nothing answers"), "{drawn}");
@@ -112,7 +119,7 @@ fn lost_connections_and_keys_are_shown() {
 
 #[test]
 fn names_from_devices_control_no_terminal() {
-    let (model, mut screen) = recorded(GATEWAYS[0].1);
+    let (model, mut screen) = recorded(&gateways()[2].1);
     let hostile = "\x1b]0;owned\x07\x1b[2J\u{202e}\r\nnet".to_owned();
     let entry = ConnectedView { dnn: Some(hostile.clone()), imsi: Some(hostile), ..ConnectedView::default() };
     screen.sessions =
@@ -126,7 +133,7 @@ fn names_from_devices_control_no_terminal() {
 
 #[test]
 fn rates_are_of_the_time_between_two_samples() {
-    let Recorded { samples, .. } = serde_json::from_str(GATEWAYS[2].1).unwrap();
+    let Recorded { samples, .. } = serde_json::from_str(&gateways()[0].1).unwrap();
     let mut model = Model::default();
     model.take(samples[0].clone().into());
     let first = model.view().unwrap();
