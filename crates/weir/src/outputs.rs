@@ -154,6 +154,5 @@ pub const OUTPUTS: &[Output] = &[
         "weir plan verify --json",
         "Predicted rates and machines beside measured ones, round by round",
     ),
-    Output::of::<Verdict>("plan verify", "weir plan verify --json", "A predicted rate beside the measured one"),
     Output::of::<Vec<LabView>>("lab", "weir lab … --json", "Networks of examples: namespaces, and commands to try"),
 ];
