@@ -180,6 +180,10 @@ pub struct Api {
     /// can be changed there.
     #[serde(default = "default_api")]
     pub address: SocketAddr,
+    /// Whether `/api/v1/trace` and the page at `/` follow a subscriber's packets. They show contents of packets to all who
+    /// reach the listener, and workers copy the packets they follow: at most 64 packets or 10 seconds, one trace at a time.
+    #[serde(default)]
+    pub trace: bool,
 }
 
 fn default_api() -> SocketAddr {

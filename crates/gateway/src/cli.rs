@@ -11,6 +11,7 @@ use crate::log::{Level, LogArgs, LogOptions};
 use crate::outputs::SchemaArgs;
 use crate::schema::ConfigArgs;
 use crate::shell::reload::ReloadArgs;
+use crate::top::TopArgs;
 
 /// Commands of every gateway.
 #[derive(Debug, Subcommand)]
@@ -19,6 +20,8 @@ pub enum Command {
     Run(RunArgs),
     /// Inspect a running gateway.
     Show(ShowArgs),
+    /// Watch a running gateway full screen: rates with history, costs, drops, ports, workers, sessions.
+    Top(TopArgs),
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
     /// Show or set the levels of a running gateway's event log.

@@ -25,10 +25,10 @@ use ledger::Seid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use filter::{FILTER, Filter, KEYS, SELECTORS, request};
+pub use filter::{FILTER, Filter, KEYS, SELECTORS, filter_of, request};
 pub use list::answer;
 pub use table::{ConnectedTable, Topic, ask};
-pub use text::{find, text, whole};
+pub use text::{columns, find, find_by, text, whole, whole_by};
 
 /// Entries that control is locked for at a time: some tens of microseconds.
 pub const LOOK: usize = 64;

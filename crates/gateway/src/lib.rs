@@ -31,8 +31,9 @@
 //! | [`Registry`] | the gateways of a binary, and their common commands |
 //! | [`connected`] | sessions, devices or subscribers: pages, filters, the entries with the most traffic |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
+//! | [`top`] | the same full screen: rates with history, costs, drops, ports, workers, sessions |
 //! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
-//! | [`api`] | the read-only HTTP API and its OpenAPI description |
+//! | [`api`] | the read-only HTTP API, its OpenAPI description, its web page |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
@@ -68,6 +69,7 @@ pub mod signals;
 pub mod snapshot;
 pub mod socket;
 pub mod tables;
+pub mod top;
 pub mod trace;
 pub mod watch;
 

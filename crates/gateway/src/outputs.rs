@@ -20,6 +20,7 @@ use crate::show::View;
 use crate::snapshot::Snapshot;
 use crate::socket::{DrainView, TraceLine};
 use crate::tables::{Style, Table};
+use crate::top::TopView;
 use crate::{schema, show};
 
 /// `weir schema`.
@@ -68,6 +69,11 @@ impl Output {
 const SHELL: &[Output] = &[
     Output::of::<Snapshot>("run", "weir run --json", "The final counters, when the gateway ends"),
     Output::of::<EventLine>("show log", "weir show log --json", "An event a line; also `weir run --log-format json`"),
+    Output::of::<TopView>(
+        "top",
+        "weir top --json",
+        "Rates with history, costs, drops, ports, workers; a line an interval",
+    ),
     Output::of::<Vec<TraceLine>>("trace", "weir trace --json", "A packet a line: what every stage did to it"),
     Output::of::<Levels>("log", "weir log show --json", "The levels in force; also of `weir log set`"),
     Output::of::<DrainView>("drain", "weir drain --json", "Whether new sessions are refused, and how many there are"),

@@ -10,7 +10,7 @@ use crate::load::Text;
 use crate::routed::{Routed, RoutedGateway};
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
-use crate::{connected, drain, fail, json, log, outputs, privilege, schema, trace};
+use crate::{connected, drain, fail, json, log, outputs, privilege, schema, top, trace};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
@@ -123,6 +123,7 @@ impl Registry {
         match command {
             Command::Run(args) => self.run(args),
             Command::Show(args) => show::show(args, &self.views()),
+            Command::Top(args) => top::top(args),
             Command::Trace(args) => trace::trace(args),
             Command::Log(args) => log::log(args),
             Command::Drain(args) => drain::drain(args),

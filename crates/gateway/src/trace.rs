@@ -69,7 +69,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
 }
 
 /// Adds to a rule in a line what it names: FAR, QERs and URRs of a PDR.
-fn name_rules(line: &mut TraceLine, rules: &[(String, String)]) {
+pub(crate) fn name_rules(line: &mut TraceLine, rules: &[(String, String)]) {
     let Some(at) = line.detail.find("PDR ") else { return };
     let digits = line.detail[at + 4..].bytes().take_while(u8::is_ascii_digit).count();
     let (rule, end) = (&line.detail[at..at + 4 + digits], at + 4 + digits);
@@ -120,11 +120,11 @@ impl Subject {
 }
 
 /// One packet's path through the stages.
-type Walk = Vec<TraceLine>;
+pub(crate) type Walk = Vec<TraceLine>;
 
 /// Packets under way: a walk is whole once a later look brought nothing more of it.
 #[derive(Default)]
-struct Walks {
+pub(crate) struct Walks {
     open: BTreeMap<(u16, u64), Walk>,
     done: usize,
     clock: Clock,
@@ -139,7 +139,7 @@ struct Clock {
 
 impl Walks {
     /// Takes in what was recorded; gives the walks that are complete, oldest first. `last`: all of them are.
-    fn add(&mut self, lines: Vec<TraceLine>, last: bool) -> Vec<Walk> {
+    pub(crate) fn add(&mut self, lines: Vec<TraceLine>, last: bool) -> Vec<Walk> {
         // A packet that waits in between may come up again later; whoever waits longer than a look is shown in two parts.
         let mut touched = Vec::new();
         for line in lines {

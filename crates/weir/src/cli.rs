@@ -9,6 +9,7 @@ use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
 use crate::install::{CompletionsArgs, ManArgs};
+use crate::lab::LabArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
 use crate::report::ReportArgs;
@@ -58,6 +59,7 @@ const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    forwards packets between its ports until stopped
      ├─ weir show …        inspects the running gateway: costs, drops, sessions, peers, ports
+     ├─ weir top           watches it full screen: rates with history, costs, drops, sessions
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir log …         sets its log levels while it runs; weir show log reads its events
      ├─ weir reload …      reads its configuration again and applies what can change while it runs
@@ -76,6 +78,7 @@ How they fit together:
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
   weir deploy aws …        writes the files that bring them up
   weir demo                runs gateway, control plane and traffic, with live figures
+  weir lab up EXAMPLE      makes the network around an example, with commands to try
   weir completions SHELL   writes shell completions; weir man FOLDER writes manual pages
 
 Run a gateway, and see what each stage costs, every two seconds:
@@ -118,6 +121,8 @@ pub enum Command {
     Deploy(DeployArgs),
     /// Run a demonstration: gateway, control plane, traffic, and live figures.
     Demo(DemoArgs),
+    /// Make the network around an example, in namespaces, or remove it.
+    Lab(LabArgs),
     /// Write a shell's completions to standard output.
     Completions(CompletionsArgs),
     /// Write manual pages into a folder.

@@ -6,7 +6,13 @@
 //! | `resolve.rs` | asking for the gateway's hardware addresses |
 //! | `sessions.rs` | the sessions a control plane brought up |
 //! | `report.rs` | a line each second, tables at the end |
+//! | `broadband.rs` | subscribers behind two VLAN tags, of a broadband gateway |
+//! | `cable.rs` | a Remote-PHY device with its modems, of a cable gateway |
+//! | `end.rs` | a port at one side of those |
 
+mod broadband;
+mod cable;
+mod end;
 mod options;
 mod report;
 mod resolve;
@@ -22,8 +28,10 @@ use frame::{Arena, ArenaConfig, Pool, Port};
 use port::{OpenContext, PortError, Uri, Wires};
 use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 
+pub use broadband::BroadbandResult;
+pub use cable::CableResult;
 pub use options::GenArgs;
-use options::{Mirror, Spec};
+use options::{GenCommand, Mirror, Spec};
 
 use gateway::fail::Usage;
 use gateway::shell::pin;
@@ -35,6 +43,11 @@ use gateway::tables::Style;
 /// # Errors
 /// A wrong option or profile, a port that cannot be opened, or more loss than `--max-loss` allows.
 pub fn run(args: &GenArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Some(GenCommand::Broadband(broadband)) => return broadband::run(broadband, &args.json),
+        Some(GenCommand::Cable(cable)) => return cable::run(cable, &args.json),
+        None => {}
+    }
     let spec = options::spec(args)?;
     let stop = signals::stop_flag()?;
     if let Some(cpu) = spec.cpu

@@ -6,6 +6,7 @@
 //! | `cdr.rs` | charging records of a running gateway or of its ledger |
 //! | `ledger_tool.rs` | checking a damaged ledger, and saving what can be read |
 //! | `generate.rs` | traffic from outside |
+//! | `lab.rs` | the networks around the examples |
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
 //! | `compare.rs` | results of benchmarks beside each other |
 //! | `report.rs` | results of benchmarks as a page |
@@ -31,6 +32,7 @@ mod deploy;
 mod event_catalogue;
 mod generate;
 mod install;
+mod lab;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Completions(args) => install::completions(&args),
         Command::Man(args) => install::man(&args),
     };

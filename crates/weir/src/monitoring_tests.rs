@@ -167,13 +167,15 @@ fn descriptions_of_the_api_are_valid() {
         let wires = Wires::default();
         let process: Process<G::Product> = start::<G>(&example(G::NAME), &wires);
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = api::serve(address, G::VIEWS, G::TITLE, process.observer().clone(), &[0]).unwrap();
+        let shown = api::Shown { views: G::VIEWS, title: G::TITLE, trace: true };
+        let server = api::serve(address, shown, process.observer().clone(), &[0]).unwrap();
         let described: Value = serde_json::from_str(&get(server.address(), "/openapi.json")).unwrap();
         let list: Vec<String> = described["paths"].as_object().unwrap().keys().cloned().collect();
         let mut answers = serde_json::Map::new();
         // What the processes may do is asked of the privilege helper, which tests have not.
         for path in list.into_iter().filter(|path| path != "/api/v1/process") {
-            let (status, body) = answer(server.address(), &path);
+            let query = if path == "/api/v1/trace" { "?ue=10.60.0.1&seconds=0.1" } else { "" };
+            let (status, body) = answer(server.address(), &(path.clone() + query));
             // Tables of what is not configured are refused.
             assert!(status == "200" || status == "400" && body.contains("there is no ["), "{path}: {body}");
             if status == "200" {

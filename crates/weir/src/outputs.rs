@@ -22,6 +22,8 @@ use ledger::{Health, Record, Salvaged};
 use schemars::JsonSchema;
 use traffic::TrialResult;
 
+use crate::generate::{BroadbandResult, CableResult};
+use crate::lab::LabView;
 use crate::plan::{Everything, Measured, Verdict};
 
 /// One report, or one for each kind of port and number of service groups.
@@ -54,6 +56,16 @@ pub const OUTPUTS: &[Output] = &[
     Output::of::<cpsim::Summary>("cp", "weir cp --json", "Sessions, requests, response times, usage, refusals"),
     Output::of::<cpsim::Line>("cp sessions", "weir cp --sessions-out FILE", "A session a line: addresses and tunnel"),
     Output::of::<TrialResult>("gen", "weir gen --json", "Packets sent, received and lost, and latencies, by direction"),
+    Output::of::<BroadbandResult>(
+        "gen broadband",
+        "weir gen broadband --json",
+        "Leases, packets sent and received with their checks, by direction",
+    ),
+    Output::of::<CableResult>(
+        "gen cable",
+        "weir gen cable CONFIG --json",
+        "Frames sent and received with their checks, by direction",
+    ),
     Output::of::<Report>(
         "bench",
         "weir bench PROFILE --json",
@@ -142,4 +154,5 @@ pub const OUTPUTS: &[Output] = &[
         "weir plan verify --json",
         "Predicted rates and machines beside measured ones, round by round",
     ),
+    Output::of::<Vec<LabView>>("lab", "weir lab … --json", "Networks of examples: namespaces, and commands to try"),
 ];

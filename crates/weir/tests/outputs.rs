@@ -76,6 +76,7 @@ fn plans() -> Made {
     }
     made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
     made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
+    made.weir("lab", "lab list --json");
     made.weir("plan reproduce", "plan reproduce --json");
     made.weir("plan calibration", "plan calibration --json");
     made.weir("plan catalogue", "plan catalogue --json");
@@ -118,6 +119,7 @@ fn mobile(names: &[String]) -> Made {
     made.add("trace", &well(trace.wait_with_output().unwrap()));
     show(&mut made, names, &socket);
     made.add("show sessions", &well(at("show sessions --ue 10.60.0.1").output().unwrap()));
+    made.add("top", &well(at("top --once --interval 0.2").output().unwrap()));
     made.add("log", &well(at("log set n4=debug").output().unwrap()));
     let path = net.file("upf.toml");
     let changed = fs::read_to_string(&path).unwrap().replace("level = \"info\"", "level = \"warn\"")
@@ -183,6 +185,36 @@ fn fixed(names: &[String]) -> Made {
     made
 }
 
+/// A broadband gateway and a cable gateway, each in the network of its example, with generated traffic.
+fn labs() -> Made {
+    let mut made = Made::default();
+    let prefix = format!("weir-outputs-{}", std::process::id());
+    for (name, load) in [("bng", "gen broadband --subscribers 10"), ("cmts", "gen cable cmts.toml --pps 600")] {
+        let folder = std::env::temp_dir().join(format!("{prefix}-{name}"));
+        fs::create_dir_all(&folder).unwrap();
+        let network =
+            |what: &str| Command::new(WEIR).args(["lab", what, name, "--json", "--prefix", &prefix]).output().unwrap();
+        made.add("lab", &well(network("up")));
+        let text = fs::read_to_string(example(&format!("{name}.toml"))).unwrap();
+        let (config, said) = (folder.join(format!("{name}.toml")), folder.join("run.err"));
+        fs::write(&config, text.replace("/var/lib/weir", &folder.display().to_string())).unwrap();
+        let mut run = within(&format!("{prefix}-{name}-gw"), WEIR);
+        run.arg("run").arg(&config).arg("--socket").arg(folder.join("weir.sock"));
+        let gateway = Running::start(run, &said);
+        until("a gateway that is ready", || fs::read_to_string(&said).unwrap().contains("ready after").then_some(()));
+        let mut generator = within(&format!("{prefix}-{name}-far"), WEIR);
+        let words = format!("{load} --seconds 0.5 --json");
+        generator.args(words.split(' ')).current_dir(&folder);
+        let out = generator.output().unwrap();
+        well(gateway.stop());
+        made.add("lab", &network("down"));
+        let words: Vec<&str> = load.split(' ').take(2).collect();
+        made.add(&words.join(" "), &well(out));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    made
+}
+
 /// Names and schemas as the program prints them.
 fn schemas() -> BTreeMap<String, Value> {
     let folder = std::env::temp_dir().join(format!("weir-schemas-{}", std::process::id()));
@@ -209,6 +241,7 @@ fn real_output_of_every_command_fits_its_schema() {
         let quick = scope.spawn(|| {
             let mut made = mobile(&names);
             made.join(fixed(&names));
+            made.join(labs());
             made.join(plans());
             made
         });

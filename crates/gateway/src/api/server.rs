@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -19,7 +19,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::tables::{Answer, Tables};
+use super::page;
+use super::tables::{Answer, TRACE, Tables};
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;
@@ -33,6 +34,9 @@ const HEAD_TIME: Duration = Duration::from_secs(5);
 const TIME: Duration = Duration::from_secs(30);
 /// Requests that are worked on at once.
 const THREADS: usize = 4;
+
+/// What a browser says about where a request comes from (Fetch Metadata Request Headers).
+const FETCH_SITE: &str = "sec-fetch-site";
 
 /// A listening server. Stops when dropped.
 pub struct Server {
@@ -165,12 +169,15 @@ async fn respond(
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let method = request.method();
     if method != Method::GET && method != Method::HEAD {
-        let mut response = json(Answer::refused(405, "only GET and HEAD"));
+        let mut response = response(Answer::refused(405, "only GET and HEAD"));
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
     if is_loopback && !request.headers().get(HOST).is_none_or(is_ours) {
-        return Ok(json(Answer::refused(421, "Host: use an address or localhost")));
+        return Ok(response(Answer::refused(421, "Host: use an address or localhost")));
+    }
+    if request.uri().path() == TRACE && request.headers().get(FETCH_SITE).is_some_and(|site| !is_own(site)) {
+        return Ok(response(Answer::refused(403, "Sec-Fetch-Site: a page of another site may not start a trace")));
     }
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     drop(request);
@@ -178,7 +185,12 @@ async fn respond(
     let answer = tokio::task::spawn_blocking(move || tables.answer(&path, &query)).await;
     busy.store(false, Ordering::Relaxed);
     // A panic, which was logged.
-    Ok(json(answer.unwrap_or_else(|_| Answer::refused(500, "the request could not be answered"))))
+    Ok(response(answer.unwrap_or_else(|_| Answer::refused(500, "the request could not be answered"))))
+}
+
+/// Whether a browser says that a request comes of our own page, or was typed in (Fetch Metadata, 2.3).
+fn is_own(site: &HeaderValue) -> bool {
+    site == "same-origin" || site == "none"
 }
 
 /// Whether a Host names this host by an address or as localhost.
@@ -191,10 +203,13 @@ fn is_ours(host: &HeaderValue) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-fn json(answer: Answer) -> Response<Full<Bytes>> {
+fn response(answer: Answer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(answer.body)));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.media));
+    for (name, value) in page::HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     response
 }

@@ -2,30 +2,48 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::*;
 use crate::snapshot::Snapshot;
-use crate::socket::{Ask, RawAnswer, RawRequest, Reply, Request};
+use crate::socket::{Ask, RawAnswer, RawRequest, Reply, Request, TraceView};
 
-/// Answers counters.
-struct One;
+/// Answers counters; ports if it is well; traces in which no packet comes.
+#[derive(Default)]
+struct One {
+    is_well: bool,
+    hung_up: AtomicU64,
+}
 
 impl Answers for One {
     fn answer(&self, _: u64, asked: &RawRequest) -> RawAnswer {
         let answered = Request::answered(asked, |request| match request {
             Request::Counters => Ok(Reply::Counters(Snapshot { gateway: "toy".into(), ..Snapshot::default() })),
+            Request::Ports if self.is_well => Ok(Reply::Ports(Vec::new())),
             Request::Ports => Err("worker 0 does not answer".into()),
+            Request::Trace { packets, .. } => Ok(Reply::Trace(TraceView { left: packets, ..TraceView::default() })),
+            Request::Traced => Ok(Reply::Trace(TraceView { left: 1, ..TraceView::default() })),
             _ => Err("not here".into()),
         });
         answered.expect("a common request")
     }
+
+    fn hung_up(&self, connection: u64) {
+        self.hung_up.store(connection, Ordering::Relaxed);
+    }
+}
+
+const TOY: Shown = Shown { views: &[], title: "a toy", trace: false };
+
+fn of(shown: Shown, gateway: Arc<One>) -> Server {
+    serve("127.0.0.1:0".parse().unwrap(), shown, gateway, &[]).unwrap()
 }
 
 fn server() -> Server {
-    serve("127.0.0.1:0".parse().unwrap(), &[], "a toy", Arc::new(One), &[]).unwrap()
+    of(TOY, Arc::default())
 }
 
 fn send(server: &Server, request: &str) -> String {
@@ -102,6 +120,56 @@ fn an_ended_server_frees_its_address() {
     let first = server();
     let address = first.address();
     drop(first);
-    let again = serve(address, &[], "a toy", Arc::new(One), &[]);
+    let again = serve(address, TOY, Arc::<One>::default(), &[]);
     assert!(again.is_ok(), "{:?}", again.err());
+}
+
+#[test]
+fn rates_are_answered_and_sampled_once_a_second() {
+    let server = of(TOY, Arc::new(One { is_well: true, ..One::default() }));
+    let begin = Instant::now();
+    let all: Vec<(u16, Value)> = (0..20).map(|_| get(&server, "/api/v1/top")).collect();
+    assert!(begin.elapsed() < Duration::from_secs(5), "only the first waits");
+    assert!(all.iter().all(|(status, top)| *status == 200 && top["gateway"] == "toy"), "{all:?}");
+    assert_eq!(get(&server, "/api/v1/top?x=1").0, 400);
+    let (status, about) = get(&server, "/api/v1/about");
+    assert_eq!((status, &about["trace"], &about["connected"]), (200, &false.into(), &Value::Null));
+    // Ports do not answer here.
+    assert_eq!(get(&self::server(), "/api/v1/top").0, 503);
+}
+
+#[test]
+fn the_page_is_served_under_a_strict_policy() {
+    let server = server();
+    for (path, media, text) in [
+        ("/", "text/html", "<!doctype html>"),
+        ("/page.css", "text/css", "color-scheme"),
+        ("/page.js", "text/javascript", "use strict"),
+    ] {
+        let answer = send(&server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(text), "{answer}");
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-type: {media}; charset=utf-8")), "{head}");
+        assert!(head.contains("content-security-policy: default-src 'none'; script-src 'self';"), "{head}");
+        assert!(!head.contains("unsafe-") && head.contains("x-content-type-options: nosniff"), "{head}");
+    }
+}
+
+#[test]
+fn traces_are_off_unless_allowed_and_one_at_a_time() {
+    let (status, error) = get(&server(), "/api/v1/trace?ue=10.0.0.1");
+    assert!(status == 403 && error["error"].as_str().unwrap().contains("[api] trace = true"), "{error}");
+    let gateway = Arc::<One>::default();
+    let server = of(Shown { trace: true, ..TOY }, gateway.clone());
+    assert_eq!(get(&server, "/api/v1/trace?ue=10.0.0.1&packets=65").0, 400);
+    assert_eq!(get(&server, "/api/v1/trace?ue=10.0.0.1&seconds=0.1"), (200, Value::Array(Vec::new())));
+    assert_eq!(gateway.hung_up.load(Ordering::Relaxed), u64::MAX, "the trace has ended");
+    let other = "Host: localhost\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n\r\n";
+    assert!(send(&server, &format!("GET /api/v1/trace?ue=10.0.0.1 HTTP/1.1\r\n{other}")).starts_with("HTTP/1.1 403"));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| get(&server, "/api/v1/trace?ue=10.0.0.1&seconds=2"));
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(get(&server, "/api/v1/trace?ue=10.0.0.1").0, 409);
+        assert_eq!(first.join().unwrap().0, 200);
+    });
 }

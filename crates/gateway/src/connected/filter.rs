@@ -240,3 +240,41 @@ pub fn request(keys: &Keys, over: Option<f64>) -> Result<ConnectedRequest, Strin
     }
     Ok(request)
 }
+
+/// The filter that a text stands for: `KEY=VALUE,…` as `--filter` has it, or a value alone, whose key its form tells: an
+/// IP address, a hardware address, an IMSI (digits, or `imsi-…`), else how a name begins.
+///
+/// # Errors
+/// A key or a value is invalid; a sentence.
+pub fn filter_of(text: &str) -> Result<Filter, String> {
+    let text = text.trim();
+    let is_mac =
+        text.len() == 17 && text.split(':').all(|part| part.len() == 2 && u8::from_str_radix(part, 16).is_ok());
+    let is_imsi = text.starts_with("imsi-") || text.len() > 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let option = match text {
+        "" => return Ok(Filter::default()),
+        _ if text.contains('=') => ("filter", text.to_owned()),
+        _ if text.parse::<IpAddr>().is_ok() => ("ue", text.to_owned()),
+        _ if is_mac => ("mac", text.to_owned()),
+        _ if is_imsi => ("imsi", text.to_owned()),
+        name => ("filter", format!("name={}*", name.trim_end_matches('*'))),
+    };
+    request(&Keys(vec![option]), None).map(|request| request.filter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_text_tells_its_key() {
+        let of = |text: &str| filter_of(text).unwrap();
+        assert_eq!(of(" "), Filter::default());
+        assert_eq!(of("10.0.0.1").address, Some(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(of("02:cb:00:00:00:01").mac.as_deref(), Some("02:cb:00:00:00:01"));
+        assert_eq!(of("001010000000001").imsi.as_deref(), Some("001010000000001"));
+        assert_eq!(of("pon").name.as_deref(), Some("pon*"));
+        assert_eq!((of("dnn=a,s_vlan=7").dnn.as_deref(), of("dnn=a,s_vlan=7").s_vlan), (Some("a"), Some(7)));
+        assert!(filter_of("x=1").is_err_and(|error| error.contains("unknown key")));
+    }
+}

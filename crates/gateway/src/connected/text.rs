@@ -52,15 +52,26 @@ const COLUMNS: &[Column] = &[
     (">down", |entry| rate(entry.down_bps)),
 ];
 
+/// Columns in which an entry of the page has something.
+fn shown(page: &ConnectedPage) -> Vec<&'static Column> {
+    let is_shown = |column: &&Column| page.entries.iter().any(|entry| column.1(entry).is_some());
+    COLUMNS.iter().filter(is_shown).collect()
+}
+
+/// The page's cells: heads, each with whether it is of numbers, and a row for each entry.
+pub fn columns(page: &ConnectedPage) -> (Vec<(&'static str, bool)>, Vec<Vec<String>>) {
+    let columns = shown(page);
+    let head = |column: &&Column| column.0.strip_prefix('>').map_or((column.0, false), |name| (name, true));
+    let cell = |entry: &ConnectedView, column: &Column| column.1(entry).unwrap_or_else(|| "–".to_owned());
+    let row = |entry: &ConnectedView| columns.iter().map(|column| cell(entry, column)).collect();
+    (columns.iter().map(head).collect(), page.entries.iter().map(row).collect())
+}
+
 /// The page as it is printed.
 pub fn text(page: &ConnectedPage, style: Style) -> String {
     let mut out = format!("{}\n\n", style.strong(&format!("{} {}", count(page.total), page.kind)));
-    let shown = |column: &&Column| page.entries.iter().any(|entry| column.1(entry).is_some());
-    let columns: Vec<&Column> = COLUMNS.iter().filter(shown).collect();
-    let mut table = Table::new(&columns.iter().map(|column| column.0).collect::<Vec<_>>());
-    for entry in &page.entries {
-        table.row(columns.iter().map(|column| column.1(entry).unwrap_or_else(|| "–".to_owned())));
-    }
+    let mut table = Table::new(&shown(page).iter().map(|column| column.0).collect::<Vec<_>>());
+    columns(page).1.into_iter().for_each(|row| table.row(row));
     match page.entries.is_empty() {
         true => out += &format!("  no {} to show\n", page.kind),
         false => out += &table.render(style),
@@ -103,12 +114,22 @@ fn memory(page: &ConnectedPage, style: Style) -> String {
 /// # Errors
 /// The gateway does not answer, or refuses the request.
 pub fn whole(client: &mut Client, request: &ConnectedRequest) -> anyhow::Result<ConnectedPage> {
+    let is_long = request.top.is_some();
+    whole_by(&mut |request| Ok(client.ask_while(&request, |_| is_long)?), request)
+}
+
+/// As [`whole`], by whatever asks.
+///
+/// # Errors
+/// As [`whole`].
+pub fn whole_by(
+    ask: &mut dyn FnMut(Request) -> anyhow::Result<Reply>,
+    request: &ConnectedRequest,
+) -> anyhow::Result<ConnectedPage> {
     let wanted = if request.limit == 0 { super::PAGE } else { request.limit };
     let (mut request, mut page) = (request.clone(), None::<ConnectedPage>);
     loop {
-        let is_long = request.top.is_some();
-        let Reply::Connected(more) = client.ask_while(&Request::Connected(Box::new(request.clone())), |_| is_long)?
-        else {
+        let Reply::Connected(more) = ask(Request::Connected(Box::new(request.clone())))? else {
             bail!("the gateway has answered another question");
         };
         let all = match page.take() {
@@ -134,8 +155,19 @@ pub fn whole(client: &mut Client, request: &ConnectedRequest) -> anyhow::Result<
 /// # Errors
 /// None matches, more than one does, or it has no address.
 pub fn find(client: &mut Client, request: &ConnectedRequest) -> anyhow::Result<(IpAddr, ConnectedView)> {
+    find_by(&mut |request| Ok(client.ask(&request)?), request)
+}
+
+/// As [`find`], by whatever asks.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_by(
+    ask: &mut dyn FnMut(Request) -> anyhow::Result<Reply>,
+    request: &ConnectedRequest,
+) -> anyhow::Result<(IpAddr, ConnectedView)> {
     let request = ConnectedRequest { limit: 2, ..request.clone() };
-    let page = whole(client, &request)?;
+    let page = whole_by(ask, &request)?;
     let mut found = page.entries.into_iter();
     let entry = found.next().with_context(|| format!("none of the {} {} matches", count(page.total), page.kind))?;
     if found.next().is_some() {

@@ -1,12 +1,13 @@
 //! `weir run`: a gateway from its configuration until it is told to stop.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use dataplane::config::Api;
 use engine::{Drop, Io};
 use port::Wires;
 
@@ -112,7 +113,7 @@ fn start<G: Gateway>(
     let watch = Watch::start(process.observer().clone())?;
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
-    let api = head.api.map(|at| api_of::<G>(at.address, None, &process)).transpose()?;
+    let api = head.api.map(|api| api_of::<G>(api, None, &process)).transpose()?;
     let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json };
     Ok(Some((running, begun)))
 }
@@ -146,21 +147,22 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
         (Some(_), Some(listener)) => Some(watch::go_on(listener, vitals.clone())?),
         (at, _) => at.map(|at| watch::serve(at.address, vitals.clone())).transpose()?,
     };
-    let api = head.api.map(|at| api_of::<G>(at.address, listeners.api, &process)).transpose()?;
+    let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
     Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json })
 }
 
 /// The API of a gateway, by a listener that is there, if any.
 fn api_of<G: Gateway>(
-    address: SocketAddr,
+    section: &Api,
     listener: Option<TcpListener>,
     process: &Process<G::Product>,
 ) -> anyhow::Result<api::Server> {
     let cpus: Vec<usize> = process.shell().workers().iter().filter_map(|worker| worker.cpu).collect();
     let observer = process.observer().clone();
+    let shown = api::Shown { views: G::VIEWS, title: G::TITLE, trace: section.trace };
     match listener {
-        Some(listener) => Ok(api::go_on(listener, G::VIEWS, G::TITLE, observer, &cpus)?),
-        None => api::serve(address, G::VIEWS, G::TITLE, observer, &cpus),
+        Some(listener) => Ok(api::go_on(listener, shown, observer, &cpus)?),
+        None => api::serve(section.address, shown, observer, &cpus),
     }
 }
 

@@ -3,21 +3,33 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use quantity::read::{packets_per_second, seconds as read_seconds};
 use serde::Deserialize;
 use traffic::{Profile, ProfileError, Ratio, Sizes, Teids, Verify};
 use wire::Mac;
 
+use super::broadband::BroadbandArgs;
+use super::cable::CableArgs;
 use super::sessions;
 use gateway::cli::seconds;
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
 use gateway::load::{Hints, Rename, Text};
 
+/// Traffic of other gateways.
+#[derive(Clone, Debug, Subcommand)]
+pub enum GenCommand {
+    /// Subscribers behind two VLAN tags, and a host of the core: DHCP, ARP, signed packets, checked tags.
+    Broadband(Box<BroadbandArgs>),
+    /// Remote-PHY devices with their modems, and a host of the network: DEPI, UEPI, BPI+, checked frames.
+    Cable(Box<CableArgs>),
+}
+
 /// `weir gen`.
 #[derive(Clone, Debug, Default, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
   weir gen examples/gen.toml --pps 200000 --seconds 30
   weir gen --n3 packet:gnb0 --n6 packet:dn0 --upf-n3 10.0.3.1 --upf-n6 10.0.6.1 \\
@@ -25,14 +37,21 @@ Examples:
            --uplink-teids 0x1000000 --downlink-teids 0x2000000 \\
            --server-first 10.0.6.200 --servers 10 --pps 50000 --sizes imix
   weir gen examples/gen.toml --sessions sessions.jsonl   after weir cp --sessions-out sessions.jsonl
+  weir gen broadband                       subscribers behind two VLAN tags, of a broadband gateway
+  weir gen cable examples/cmts.toml        Remote-PHY devices with modems, of a cable gateway
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
 
 A file has the same names with underscores (n3, n6, pps, seconds, …) at its top, and what the
 traffic looks like under [profile]; the command line goes over it. Every packet is signed: loss,
 duplicates, order and latency are measured for each direction. What could not be sent is counted
-as unsent, never hidden.")]
+as unsent, never hidden.",
+    args_conflicts_with_subcommands = true
+)]
 pub struct GenArgs {
+    /// Another kind of gateway than a user plane.
+    #[command(subcommand)]
+    pub command: Option<GenCommand>,
     /// A file with any of the options below.
     #[arg(value_name = "PROFILE.toml")]
     pub file: Option<PathBuf>,

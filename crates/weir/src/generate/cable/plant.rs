@@ -1,0 +1,101 @@
+//! What the far sides know of a cable gateway, from its configuration.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::{Context, bail};
+use cmts::config::{Config, Role};
+use cmts::upstream::Carries;
+use gateway::fail::Usage;
+use traffic::cable::{Group, Modem, Plant};
+use wire::Mac;
+use wire::l2tp::{Carrier, Cookie};
+use wire::psp::Word;
+
+fn v4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// The gateway's first IPv4 addresses, towards the network and towards devices.
+///
+/// # Errors
+/// A side has none.
+pub fn addresses(config: &Config) -> anyhow::Result<[Ipv4Addr; 2]> {
+    let of = |role: Role| {
+        let ports = config.port.iter().filter(|port| port.role == role);
+        let mut all = ports.flat_map(|port| &port.addresses);
+        let found = all.find_map(|text| text.split('/').next()?.parse::<Ipv4Addr>().ok());
+        found.with_context(|| Usage("port.*.addresses: weir gen cable needs an IPv4 address on both sides".to_owned()))
+    };
+    Ok([of(Role::Network)?, of(Role::Rpd)?])
+}
+
+/// Addresses of the Remote-PHY devices, by service group.
+///
+/// # Errors
+/// One is of IPv6.
+pub fn devices(config: &Config) -> anyhow::Result<Vec<Ipv4Addr>> {
+    let of =
+        |rpd: IpAddr| v4(rpd).with_context(|| Usage(format!("service_group.*.rpd {rpd}: weir gen cable sends IPv4")));
+    config.service_group.iter().map(|group| of(group.rpd)).collect()
+}
+
+/// The plant: L2TPv3 over IP without cookies, one SID a modem. `ours` is the gateway's address towards devices; `macs`
+/// and `core_macs` are hardware addresses, the gateway's first.
+///
+/// # Errors
+/// The configuration has no layout, or carries L2TPv3 otherwise.
+pub fn plant(config: &Config, ours: Ipv4Addr, macs: [Mac; 2], core_macs: [Mac; 2]) -> anyhow::Result<Plant> {
+    let layout = config.layout()?;
+    let mut groups: Vec<Group> = Vec::new();
+    for device in devices(config)? {
+        let addresses = [ours, device];
+        groups.push(Group {
+            addresses,
+            downstream: Vec::new(),
+            upstream: Vec::new(),
+            requests: None,
+            modems: Vec::new(),
+        });
+    }
+    for channel in &layout.channels {
+        groups[usize::from(channel.service_group)].downstream.push(channel.session);
+    }
+    for wire in &layout.pseudowires {
+        let group = &mut groups[usize::from(wire.service_group)];
+        match wire.carries {
+            Carries::Bursts => group.upstream.push(wire.session),
+            Carries::Requests => group.requests = Some(wire.session),
+        }
+    }
+    let mut gateway = Mac::ZERO;
+    // Groups of multicast have hosts that no modem sends from.
+    let modems = layout.modems.iter().filter(|named| named.spec.hosts.iter().all(|(ip, _)| !ip.is_multicast()));
+    for named in modems {
+        let spec = &named.spec;
+        gateway = spec.cmts_mac;
+        groups[usize::from(spec.service_group)].modems.push(Modem {
+            hosts: spec.hosts.iter().filter_map(|(address, mac)| Some((v4(*address)?, *mac))).collect(),
+            said: spec.security.as_ref().map_or(0, |security| security.said),
+            sid: spec.clusters.first().and_then(|cluster| cluster.sids.first()).copied().unwrap_or(0),
+            keys: spec.security.as_ref().map_or([None; 2], |security| security.keys.map(|key| Some(key?.1))),
+            sequence: 0,
+        });
+    }
+    if groups.iter().all(|group| group.modems.is_empty()) {
+        bail!(Usage("service_group.*.modem: there is none".to_owned()));
+    }
+    let mtu = config.port.iter().find(|port| port.role == Role::Rpd).and_then(|port| port.mtu);
+    Ok(Plant {
+        carrier: Carrier::Ip,
+        cookies: [Cookie::None; 2],
+        word: Word::Present,
+        mtu: mtu.unwrap_or(1500).into(),
+        macs,
+        core_macs,
+        gateway,
+        groups,
+    })
+}

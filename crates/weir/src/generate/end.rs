@@ -1,0 +1,63 @@
+//! A port at one side of a gateway, with memory of its own: frames out, frames in.
+
+use anyhow::Context;
+use frame::{Arena, ArenaConfig, Batch, Pool, Port};
+use port::Wires;
+use wire::Mac;
+
+/// Packet buffers of a port.
+const BUFFERS: u32 = 2048;
+/// Bytes of one.
+const SLOT: u16 = 2048;
+
+/// A port, and where its frames come from and go to.
+pub struct End {
+    port: Box<dyn Port>,
+    pool: Pool,
+    out: Batch,
+    /// The interface's hardware address.
+    pub mac: Mac,
+}
+
+impl End {
+    /// Opens a port; `name` is that of the option.
+    ///
+    /// # Errors
+    /// No memory, or the port cannot be opened.
+    pub fn open(name: &str, uri: &str) -> anyhow::Result<Self> {
+        let config = ArenaConfig { slots: BUFFERS, slot_bytes: SLOT, headroom: frame::HEADROOM };
+        let arena = Arena::new(config).context("no memory for packets")?;
+        let mut pool = Pool::new(&arena, BUFFERS as usize);
+        let port = super::open(name, Some(uri), &mut pool, &Wires::default())?.context("a port")?;
+        let mac = Mac(port.caps().mac);
+        Ok(Self { port, pool, out: Batch::new(), mac })
+    }
+
+    /// Sends a frame; false: there was no room, and it was not sent.
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
+        let Some(frame) = self.pool.make(bytes) else { return false };
+        if let Err(frame) = self.out.push(frame) {
+            self.pool.give(frame);
+        }
+        let sent = self.port.tx_burst(&mut self.pool, &mut self.out);
+        self.pool.give_all(&mut self.out);
+        sent > 0
+    }
+
+    /// The frames that have arrived, at most a burst.
+    pub fn receive(&mut self) -> Vec<Vec<u8>> {
+        let mut batch = Batch::new();
+        self.port.kick(&mut self.pool);
+        self.port.service(&mut self.pool);
+        self.port.rx_burst(&mut self.pool, &mut batch);
+        let arena = self.pool.arena();
+        let frames = batch.frames().iter().map(|frame| arena.bytes(frame).to_vec()).collect();
+        self.pool.give_all(&mut batch);
+        frames
+    }
+
+    /// Leaves the interface as it was.
+    pub fn close(mut self) {
+        self.port.close(&mut self.pool);
+    }
+}
