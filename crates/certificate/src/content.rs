@@ -1,5 +1,7 @@
 //! What a certificate says.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +51,29 @@ pub struct Certificate {
     /// The signer's ed25519 public key, in hexadecimal digits.
     #[serde(default)]
     pub public_key: String,
+    /// SHA-256 of everything above as canonical JSON: keys in order, no white space, fractions of nine digits.
+    #[serde(default)]
+    pub content_sha256: String,
+    /// The same of each key above, so that a check can name what was changed.
+    #[serde(default)]
+    pub section_sha256: BTreeMap<String, String>,
+    /// Of both hashes, by the public key: 128 hexadecimal digits.
+    #[serde(default)]
+    pub signature: String,
+}
+
+impl Certificate {
+    /// The file.
+    pub fn text(&self) -> String {
+        // Keys are strings: nothing of it fails.
+        serde_json::to_string_pretty(self).map(|text| text + "\n").unwrap_or_default()
+    }
+
+    /// Packets forwarded a second without a gateway, millions: the median of the largest frame rate among queues.
+    pub fn forward_mpps(&self) -> Option<f64> {
+        let forwards = self.rates.iter().filter(|rate| rate.task == Task::Forward);
+        forwards.map(|rate| rate.mpps.mid).max_by(f64::total_cmp)
+    }
 }
 
 /// The machine.

@@ -5,7 +5,7 @@
 //! use certificate::{Certificate, Key, check};
 //!
 //! let key = Key::from_seed([7; 32]);
-//! let text = key.sign(&Certificate { date: "2026-01-31T12:00:00Z".into(), ..Certificate::default() });
+//! let text = key.sign(&Certificate { date: "2026-01-31T12:00:00Z".into(), ..Certificate::default() }).text();
 //! let checked = check(&text, Some(&key.public())).unwrap();
 //! assert_eq!(checked.certificate.date, "2026-01-31T12:00:00Z");
 //! assert!(check(&text.replace("2026-01-31", "2026-02-01"), None).unwrap_err().to_string().contains("`date`"));

@@ -16,6 +16,7 @@ use crate::content::{Certificate, SCHEMA};
 const CONTENT_HASH: &str = "content_sha256";
 const SECTION_HASHES: &str = "section_sha256";
 const SIGNATURE: &str = "signature";
+const SEAL: [&str; 3] = [CONTENT_HASH, SECTION_HASHES, SIGNATURE];
 
 /// A private key for signing.
 pub struct Key(SigningKey);
@@ -84,19 +85,21 @@ impl Key {
         hex(self.0.verifying_key().as_bytes())
     }
 
-    /// The certificate as a file: with this key's public half, hashes of all and of each section, and the signature.
-    pub fn sign(&self, certificate: &Certificate) -> String {
-        let certificate =
-            Certificate { schema: SCHEMA, public_key: self.public(), ..certificate.clone() };
-        // Numbers of JSON are finite; a field that is not becomes null and is refused by readers.
-        let value = serde_json::to_value(&certificate).map(rounded).unwrap_or_default();
-        let Value::Object(mut content) = value else { return String::new() };
-        let (whole, sections) = hashes(&content);
-        let signature = self.0.sign(&signed(&whole, &sections));
-        content.insert(CONTENT_HASH.to_owned(), whole.into());
-        content.insert(SECTION_HASHES.to_owned(), serde_json::to_value(&sections).unwrap_or_default());
-        content.insert(SIGNATURE.to_owned(), hex(&signature.to_bytes()).into());
-        format!("{:#}\n", Value::Object(content))
+    /// The certificate with this key's public half, hashes of all and of each section, and the signature.
+    #[must_use]
+    pub fn sign(&self, certificate: &Certificate) -> Certificate {
+        let certificate = Certificate { schema: SCHEMA, public_key: self.public(), ..certificate.clone() };
+        let mut content = match serde_json::to_value(&certificate) {
+            Ok(Value::Object(content)) => content,
+            _ => Map::new(),
+        };
+        SEAL.iter().for_each(|key| drop(content.remove(*key)));
+        let Value::Object(content) = rounded(Value::Object(content)) else { return certificate };
+        let (content_sha256, section_sha256) = hashes(&content);
+        let signature = hex(&self.0.sign(&signed(&content_sha256, &section_sha256)).to_bytes());
+        // A number that JSON has not, such as infinity, is left as it is; readers refuse it.
+        let rounded = serde_json::from_value(Value::Object(content)).unwrap_or(certificate);
+        Certificate { content_sha256, section_sha256, signature, ..rounded }
     }
 }
 
@@ -117,8 +120,6 @@ fn signed(whole: &str, sections: &BTreeMap<String, String>) -> Vec<u8> {
 pub struct Checked {
     /// What it says.
     pub certificate: Certificate,
-    /// SHA-256 of its content, in hexadecimal digits.
-    pub content_sha256: String,
     /// Its key is the one that is trusted; false: no key was given.
     pub is_trusted: bool,
 }
@@ -189,17 +190,20 @@ pub fn check(text: &str, trusted: Option<&str>) -> Result<Checked, CheckError> {
         return Err(CheckError::Hash { given, found: whole });
     }
     let certificate: Certificate = serde_json::from_value(Value::Object(content)).map_err(|error| no(&error))?;
+    let seal = (whole, sections, signature.as_str().unwrap_or_default().to_owned());
     let key = unhex(&certificate.public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
-    let signature = signature.as_str().and_then(unhex::<64>).map(|bytes| Signature::from_bytes(&bytes));
+    let signature = unhex::<64>(&seal.2).map(|bytes| Signature::from_bytes(&bytes));
     let (Some(key), Some(signature)) = (key, signature) else { return Err(CheckError::Signature) };
-    key.verify_strict(&signed(&whole, &sections), &signature).map_err(|_| CheckError::Signature)?;
+    key.verify_strict(&signed(&seal.0, &seal.1), &signature).map_err(|_| CheckError::Signature)?;
     if let Some(trusted) = trusted {
         let bytes = unhex::<32>(trusted).ok_or_else(|| CheckError::TrustedKey(trusted.to_owned()))?;
         if bytes != key.to_bytes() {
             return Err(CheckError::Untrusted { found: certificate.public_key, trusted: hex(&bytes) });
         }
     }
-    Ok(Checked { certificate, content_sha256: whole, is_trusted: trusted.is_some() })
+    let (content_sha256, section_sha256, signature) = seal;
+    let certificate = Certificate { content_sha256, section_sha256, signature, ..certificate };
+    Ok(Checked { certificate, is_trusted: trusted.is_some() })
 }
 
 #[cfg(test)]
@@ -228,18 +232,20 @@ mod tests {
     #[test]
     fn a_signed_certificate_is_read_again() {
         let key = Key::from_seed([1; 32]);
-        let text = key.sign(&certificate());
+        let signed = key.sign(&certificate());
+        let text = signed.text();
         let checked = check(&text, Some(&key.public())).unwrap();
         assert!(checked.is_trusted && !check(&text, None).unwrap().is_trusted);
         assert_eq!(checked.certificate.rates[1].task, Task::Forward);
-        assert_eq!((checked.certificate.schema, checked.content_sha256.len()), (SCHEMA, 64));
+        assert_eq!(checked.certificate, signed, "signed numbers have the digits that a file keeps");
+        assert_eq!((signed.schema, signed.content_sha256.len(), signed.signature.len()), (SCHEMA, 64, 128));
         let compact = serde_json::to_string(&serde_json::from_str::<Value>(&text).unwrap()).unwrap();
         assert_eq!(check(&compact, None).unwrap(), check(&text, None).unwrap(), "white space is no content");
     }
 
     #[test]
     fn every_changed_section_is_named() {
-        let text = Key::from_seed([1; 32]).sign(&certificate());
+        let text = Key::from_seed([1; 32]).sign(&certificate()).text();
         let content: Value = serde_json::from_str(&text).unwrap();
         let changed = |change: &dyn Fn(&mut Value)| {
             let mut value = content.clone();
@@ -266,11 +272,11 @@ mod tests {
 
     #[test]
     fn who_hashes_again_has_no_signature() {
-        let text = Key::from_seed([1; 32]).sign(&certificate());
+        let text = Key::from_seed([1; 32]).sign(&certificate()).text();
         let mut forged: Value = serde_json::from_str(&Key::from_seed([2; 32]).sign(&Certificate {
             date: "2027-01-01T00:00:00Z".into(),
             ..certificate()
-        })).unwrap();
+        }).text()).unwrap();
         let original: Value = serde_json::from_str(&text).unwrap();
         forged[SIGNATURE] = original[SIGNATURE].clone();
         assert_eq!(check(&forged.to_string(), None), Err(CheckError::Signature));
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn another_key_is_not_trusted() {
-        let text = Key::from_seed([1; 32]).sign(&certificate());
+        let text = Key::from_seed([1; 32]).sign(&certificate()).text();
         let other = Key::from_seed([2; 32]).public();
         assert!(matches!(check(&text, Some(&other)), Err(CheckError::Untrusted { .. })));
         assert_eq!(check(&text, Some("xyz")), Err(CheckError::TrustedKey("xyz".into())));

@@ -21,10 +21,10 @@ pub struct Bucket {
     pub seed: u64,
     /// Seconds after which the baseline is half of what it was.
     pub halved_after: Option<f64>,
-    tokens: f64,
-    waiting: f64,
-    now: f64,
-    slices: u64,
+    pub(super) tokens: f64,
+    pub(super) waiting: f64,
+    pub(super) now: f64,
+    pub(super) slices: u64,
 }
 
 /// Seconds of a step.
