@@ -37,6 +37,7 @@
 //! | `search` | searches over trials, pure: MLRsearch, RFC 2544, soak, determinism |
 //! | `searching` | the same on gateways: `weir bench --search` |
 //! | `probe` | what a machine carries, as a certificate: `weir probe` |
+//! | `agent` | the other host of a measurement: `weir agent` |
 //! | `suite` | all targets with verdicts |
 //! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
 //! | `cmts` | the cable gateway under the published reference workload |
@@ -54,6 +55,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod bare;
 pub mod bed;
 pub mod blast;

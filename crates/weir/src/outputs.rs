@@ -98,6 +98,11 @@ pub const OUTPUTS: &[Output] = &[
         "A signed certificate: rates by queues, sizes and flows, latency, spread",
     ),
     Output::of::<Certificate>(
+        "probe burst",
+        "weir probe burst --agent HOST:PORT --json",
+        "A signed certificate: peak, baseline, depth and refill of bytes and packets, in and out",
+    ),
+    Output::of::<Certificate>(
         "probe check",
         "weir probe check CERT.json --json",
         "The certificate, whose hash and signature are right",

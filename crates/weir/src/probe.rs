@@ -2,9 +2,11 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `burst` | burst credit against an agent; the agent |
 //! | `page` | a certificate as a page |
 //! | `text` | the same for terminals |
 
+pub mod burst;
 mod page;
 mod text;
 
@@ -31,6 +33,8 @@ use gateway::tables::Style;
 Examples:
   sudo weir probe quick -o probe.html              15 minutes: queues, flows, latency, spread
   sudo weir probe quick --minutes 2 --json c.json  the same, shorter
+  weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 180
+                                                   burst credit against weir agent on another host
   weir probe check c.json                          hash and signature of a certificate
   weir probe check c.json --trust KEY -o c.html    signed by this key? and its page
   weir plan --from c.json                          plan with the machine
@@ -48,6 +52,8 @@ pub struct ProbeArgs {
 pub enum What {
     /// Generator, receive, transmit and forward by queues and sizes, flows, latency, spread.
     Quick(QuickArgs),
+    /// Burst credit: peak, baseline, depth and refill of a limit between this host and an agent.
+    Burst(burst::BurstArgs),
     /// Check hash and signature of a certificate.
     Check(CheckArgs),
 }
@@ -112,6 +118,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 pub fn run(args: &ProbeArgs) -> anyhow::Result<()> {
     match &args.what {
         What::Quick(args) => run_quick(args),
+        What::Burst(args) => burst::run(args),
         What::Check(args) => run_check(args),
     }
 }

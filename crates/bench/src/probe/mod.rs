@@ -8,8 +8,9 @@
 //! | `machine_facts` | what the machine says of itself |
 //! | `burst` | burst credit: change point, depth, refill; pure, over [`burst::Device`] |
 //! | `simulated` | devices with a token bucket in virtual time |
-//! | `shaped` | a link with a limit of the kernel's (`tc`), as such a device |
+//! | `agent_burst` | the same against an agent on another host |
 
+pub mod agent_burst;
 pub mod burst;
 pub mod machine_facts;
 pub mod quick;
