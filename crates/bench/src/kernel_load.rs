@@ -16,7 +16,7 @@ use crate::real::cpu::napi_threads;
 use crate::real::histogram::Histogram;
 use crate::real::sink::{Arrived, Sink};
 use crate::real::verify::Verified;
-use crate::thread::{cpus, pin};
+use crate::thread::{Urgency, cpus, pin, urge};
 
 /// The first call only learns how many frames the program looks at in a second; at the end of each of the others a few
 /// tens of milliseconds pass without a packet.
@@ -77,7 +77,8 @@ impl KernelLoad {
         Ok(Self { blast, sink: Sink::attach_near(lab, link)?, plan, part: LATER })
     }
 
-    /// Sends for `part` at a time at most: who wants it to end waits for so long. Between two parts a few tens of
+    /// Sends for `part` (less than two seconds) at a time at most, from a thread that gets nearly all of its CPU: who wants it to
+    /// end waits for so long. Between two parts a few tens of
     /// milliseconds pass without a packet, and are not counted.
     #[must_use]
     pub fn in_parts_of(self, part: Duration) -> Self {
@@ -114,6 +115,9 @@ impl KernelLoad {
             let sending = thread::Builder::new().name("load".into()).spawn_scoped(scope, || {
                 // Where it may not be pinned it runs wherever there is room.
                 let _ = cpus().first().is_some_and(|cpu| pin(*cpu));
+                if self.part < LATER {
+                    urge(Urgency::Brisk);
+                }
                 self.send(begun, length, pps, stop)
             });
             let sending = sending.map_err(|error| BenchError::system("a thread", error))?;

@@ -242,7 +242,7 @@ impl<'s> Probe<'s> {
             let (load, _lab) = self.ground.alone(Packets::of_size(size))?;
             let length = sample(self.budget.generator);
             let (mut sent, mut arrived) = (Vec::new(), Vec::new());
-            for _ in 0..SAMPLES {
+            for _ in 0..samples(self.budget.generator) {
                 let (found, _) = load.run(length, None, self.stop, &mut |_| {})?;
                 self.interrupted()?;
                 let down = found.directions.downlink;
@@ -269,7 +269,7 @@ impl<'s> Probe<'s> {
         self.detail.clone_from(&stand.detail);
         let (mut mpps, mut sent) = (Vec::new(), Vec::new());
         let length = sample(self.budget.rate);
-        for _ in 0..SAMPLES {
+        for _ in 0..samples(self.budget.rate) {
             let counted = stand.run(length, None)?;
             mpps.push(counted.mpps());
             sent.push(counted.sent as f64 / counted.seconds.max(1e-9) / 1e6);
@@ -294,7 +294,7 @@ impl<'s> Probe<'s> {
                 self.steps.next()?;
                 stand.load_with(of(by, flows))?;
                 let mut mpps = Vec::new();
-                for _ in 0..SAMPLES {
+                for _ in 0..samples(self.budget.flows) {
                     mpps.push(stand.run(sample(self.budget.flows), None)?.mpps());
                 }
                 self.certificate.flows.push(FlowRate { by, flows, queues, frame_bytes: SIZES[0], mpps: band(&mpps) });
@@ -407,9 +407,14 @@ impl<'s> Probe<'s> {
     }
 }
 
-/// One of [`SAMPLES`] in a time.
+/// One of the samples in a time.
 fn sample(seconds: f64) -> Duration {
-    Duration::from_secs_f64((seconds / SAMPLES as f64).max(0.15))
+    Duration::from_secs_f64((seconds / samples(seconds) as f64).max(0.1))
+}
+
+/// Samples of a rate: setting each up takes a while, which short times do not have.
+fn samples(seconds: f64) -> usize {
+    if seconds < 1.0 { 3 } else { SAMPLES }
 }
 
 fn band(samples: &[f64]) -> Band {
