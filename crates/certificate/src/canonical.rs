@@ -1,5 +1,5 @@
-//! JSON in one form only: keys in order of their bytes, no white space, numbers of nine digits. The same content has the
-//! same hash, however a file is indented.
+//! JSON in one form only: keys in order of their bytes, no white space, numbers of nine digits. The same content has
+//! the same hash, however a file is indented.
 
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
@@ -42,8 +42,8 @@ fn write(value: &Value, out: &mut String) {
     }
 }
 
-/// Whole numbers as they are, others by nine significant digits: what a reader of JSON makes of a number may be off by its
-/// last bit.
+/// Whole numbers as they are, others by nine significant digits: what a reader of JSON makes of a number may be off
+/// by its last bit.
 fn digits(number: &Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() => format!("{value:.8e}"),

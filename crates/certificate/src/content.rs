@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
 
-/// What a machine was measured to carry. Keys carry their units; rates are of packets in one direction, each counted once.
+/// What a machine was measured to carry. Keys carry their units; rates are of packets in one direction, each counted
+/// once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Certificate {
     /// Version of these keys: 1.
@@ -21,7 +22,8 @@ pub struct Certificate {
     pub host: Host,
     /// What was run.
     pub run: Run,
-    /// The generator alone: the most it can send and the links can deliver, so that its limits are not taken for the machine's.
+    /// The generator alone: the most it can send and the links can deliver, so that its limits are not taken for the
+    /// machine's.
     #[serde(default)]
     pub generator: Vec<GeneratorRate>,
     /// Receive, transmit and forward by queues and frame size.
@@ -327,8 +329,8 @@ pub struct Allowance {
     pub peak_per_second: f64,
     /// Units a second once the credit is used; equal to the peak where no change was found.
     pub baseline_per_second: f64,
-    /// Units of credit: (peak − baseline) × seconds at peak. Where it was not exhausted, at least so much; none: nor is the
-    /// baseline known.
+    /// Units of credit: (peak − baseline) × seconds at peak. Where it was not exhausted, at least so much; none: nor
+    /// is the baseline known.
     #[serde(default)]
     pub depth: Option<f64>,
     /// It was not exhausted: the peak lasted to the end of the time.

@@ -134,7 +134,7 @@ pub enum CheckError {
     #[error("has schema {0}; this version of weir reads schema {SCHEMA}")]
     Schema(u64),
     /// Sections do not match their hashes.
-    #[error("was changed after it was signed: {} differ{} from the signed hash", list(.0), if .0.len() == 1 { "s" } else { "" })]
+    #[error("was changed after it was signed: {} from the signed hash", list(.0))]
     Changed(Vec<String>),
     /// Its hashes do not match each other.
     #[error("was changed after it was signed: content_sha256 is {given}, the content's hash is {found}")]
@@ -145,7 +145,9 @@ pub enum CheckError {
         found: String,
     },
     /// Hashes match the content, but the signature is of others.
-    #[error("has a signature that its public key did not make: content and hashes were changed together, or the key was")]
+    #[error(
+        "has a signature that its public key did not make: content and hashes were changed together, or the key was"
+    )]
     Signature,
     /// Signed, but by somebody else.
     #[error("is signed by key {found}, not by the trusted key {trusted}")]
@@ -161,7 +163,8 @@ pub enum CheckError {
 }
 
 fn list(keys: &[String]) -> String {
-    keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+    let names = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    format!("{names} differ{}", if keys.len() == 1 { "s" } else { "" })
 }
 
 /// Checks hashes and signature of a certificate's file, and, where given, that the trusted key signed it.
@@ -273,10 +276,10 @@ mod tests {
     #[test]
     fn who_hashes_again_has_no_signature() {
         let text = Key::from_seed([1; 32]).sign(&certificate()).text();
-        let mut forged: Value = serde_json::from_str(&Key::from_seed([2; 32]).sign(&Certificate {
-            date: "2027-01-01T00:00:00Z".into(),
-            ..certificate()
-        }).text()).unwrap();
+        let mut forged: Value = serde_json::from_str(
+            &Key::from_seed([2; 32]).sign(&Certificate { date: "2027-01-01T00:00:00Z".into(), ..certificate() }).text(),
+        )
+        .unwrap();
         let original: Value = serde_json::from_str(&text).unwrap();
         forged[SIGNATURE] = original[SIGNATURE].clone();
         assert_eq!(check(&forged.to_string(), None), Err(CheckError::Signature));

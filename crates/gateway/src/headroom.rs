@@ -1,5 +1,5 @@
-//! A running gateway beside its capacity certificate (`[certificate]`): how much is left, and alarms. An alarm is raised only
-//! if
+//! A running gateway beside its capacity certificate (`[certificate]`): how much is left, and alarms. An alarm is
+//! raised only if
 //!
 //! - at least 0.9 of the certified rate is offered and less than 0.95 of it delivered, or
 //! - a packet takes more than 1.25 times the certified cycles, at like frame size and burst, or
@@ -240,7 +240,8 @@ impl Judge {
             alarms.push(Alarm::Cycles);
         }
         // A counter that was not there before is not one that moved.
-        let moved = now.allowances.iter().filter(|(name, value)| last.allowances.get(*name).is_some_and(|old| *value > old));
+        let moved =
+            now.allowances.iter().filter(|(name, value)| last.allowances.get(*name).is_some_and(|old| *value > old));
         let exceeded: Vec<String> = moved.map(|(name, _)| name.clone()).collect();
         if !exceeded.is_empty() {
             alarms.push(Alarm::Allowance);
@@ -369,7 +370,13 @@ mod tests {
     }
 
     /// After so many seconds at these rates of packets, cycles of each, frame bytes and packets a burst.
-    fn reading(seconds: f64, offered: f64, lost: f64, (cycles, bytes, burst): (f64, f64, f64), allowance: u64) -> Reading {
+    fn reading(
+        seconds: f64,
+        offered: f64,
+        lost: f64,
+        (cycles, bytes, burst): (f64, f64, f64),
+        allowance: u64,
+    ) -> Reading {
         let received = offered - lost;
         Reading {
             seconds,
@@ -440,7 +447,11 @@ mod tests {
             gbps_l2: 1.4,
             is_generator_limited: false,
         };
-        let all = Certificate { gateways: certified().own.into_iter().collect(), rates: vec![forward], ..Certificate::default() };
+        let all = Certificate {
+            gateways: certified().own.into_iter().collect(),
+            rates: vec![forward],
+            ..Certificate::default()
+        };
         let file = std::env::temp_dir().join(format!("weir-headroom-{}.json", std::process::id()));
         let key = Key::from_seed([3; 32]);
         fs::write(&file, key.sign(&all).text()).unwrap();

@@ -32,7 +32,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "quantity", "table", "wire"]),
     ("certificate", &[]),
-    ("gateway", &["certificate", "confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"]),
+    (
+        "gateway",
+        &["certificate", "confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"],
+    ),
     ("cpsim", &["dataplane", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
     ("traffic", &["crypto", "engine", "frame", "port", "quantity", "table", "wire"]),
     ("capacity", &["quantity"]),

@@ -261,11 +261,19 @@ pub mod tests {
         let tasks = [Task::Receive, Task::Transmit, Task::Forward];
         let rates = tasks.into_iter().flat_map(|task| {
             [1u16, 2].into_iter().flat_map(move |queues| {
-                [64u32, 1400].into_iter().map(move |size| rate(task, queues, size, f64::from(queues) * 100.0 / f64::from(size)))
+                [64u32, 1400]
+                    .into_iter()
+                    .map(move |size| rate(task, queues, size, f64::from(queues) * 100.0 / f64::from(size)))
             })
         });
         let flows = [FlowKey::FiveTuple, FlowKey::ThreeTuple].into_iter().flat_map(|by| {
-            [1u32, 2, 1024].into_iter().map(move |flows| FlowRate { by, flows, queues: 2, frame_bytes: 64, mpps: band(1.0) })
+            [1u32, 2, 1024].into_iter().map(move |flows| FlowRate {
+                by,
+                flows,
+                queues: 2,
+                frame_bytes: 64,
+                mpps: band(1.0),
+            })
         });
         let at = |part: f64| LatencyAt {
             of_rate_ratio: part,
@@ -384,7 +392,12 @@ pub mod tests {
         assert!(error.to_string().contains("`host` differs from the signed hash") && !error.is::<Usage>(), "{error}");
         assert!(read(&none, None).unwrap_err().is::<Usage>(), "exit code 2");
         assert!(read(&good, Some("12")).unwrap_err().is::<Usage>());
-        assert!(read(&good, Some(&Key::from_seed([2; 32]).public())).unwrap_err().to_string().contains("not by the trusted"));
+        assert!(
+            read(&good, Some(&Key::from_seed([2; 32]).public()))
+                .unwrap_err()
+                .to_string()
+                .contains("not by the trusted")
+        );
         [good, bad, none].iter().for_each(|path| fs::remove_file(path).unwrap());
     }
 

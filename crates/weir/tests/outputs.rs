@@ -87,7 +87,10 @@ fn certificates() -> Made {
         Some(said.split_once("listens on ")?.1.lines().next()?.to_owned())
     });
     let limits = "--minutes 0.05 --peak 20Mbps --json";
-    made.weir("probe burst", &format!("probe burst --agent {port} --secret {} --key {} {limits}", at("secret"), at("key")));
+    made.weir(
+        "probe burst",
+        &format!("probe burst --agent {port} --secret {} --key {} {limits}", at("secret"), at("key")),
+    );
     agent.stop();
     fs::remove_dir_all(&folder).unwrap();
     made

@@ -35,7 +35,9 @@ fn burst_credit_of_a_kernel_bucket_is_found() {
         fs::read_to_string(net.file("agent.err")).unwrap().contains("listens on").then_some(())
     });
     let mut probe = within(host, WEIR);
-    probe.args("probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 160Mbps --json".split(' '));
+    probe.args(
+        "probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 160Mbps --json".split(' '),
+    );
     let out = well(probe.args(["--secret", &secret, "--key"]).arg(&key).output().unwrap());
     let found: Certificate = serde_json::from_slice(&out.stdout).unwrap();
     agent.stop();
@@ -93,7 +95,8 @@ fn a_gateway_shows_headroom_of_its_certificate() {
     let signed = Key::from_seed([9; 32]).sign(&Certificate { gateways: vec![own], ..Certificate::default() });
     let file = net.file("certificate.json");
     fs::write(&file, signed.text()).unwrap();
-    let section = format!("[certificate]\nfile = {:?}\ntrust = \"{}\"\n", file.display().to_string(), signed.public_key);
+    let section =
+        format!("[certificate]\nfile = {:?}\ntrust = \"{}\"\n", file.display().to_string(), signed.public_key);
     let gateway = net.start(&(user_plane() + &section));
     let show = || {
         let mut show = within(&net.gateway, WEIR);
@@ -113,5 +116,8 @@ fn a_gateway_shows_headroom_of_its_certificate() {
     refused.arg("run").arg(net.file("upf.toml")).arg("--socket").arg(net.file("weir.sock"));
     let out = refused.output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.code() == Some(2) && said.contains("[certificate] file") && said.contains("`gateways` differs"), "{said}");
+    assert!(
+        out.status.code() == Some(2) && said.contains("[certificate] file") && said.contains("`gateways` differs"),
+        "{said}"
+    );
 }

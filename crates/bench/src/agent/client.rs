@@ -41,8 +41,7 @@ impl Client {
         let out = TcpStream::connect_timeout(&at, CONNECT)?;
         out.set_nodelay(true)?;
         out.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let mut client =
-            Self { input: BufReader::new(out.try_clone()?), out, at, never: AtomicBool::new(false) };
+        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, never: AtomicBool::new(false) };
         prove_to_agent(&mut client.input, &mut client.out, secret)?;
         Ok(client)
     }
@@ -59,7 +58,8 @@ impl Client {
         write_line(&mut self.out, request)?;
         let most = ANSWER + Duration::from_secs_f64(more);
         let line = read_line(&mut self.input, &self.never, most)?;
-        let line = line.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"))?;
+        let line =
+            line.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"))?;
         match serde_json::from_str(&line)? {
             Answer::Refused { why } => Err(io::Error::other(format!("the agent refused: {why}"))),
             answer => Ok(answer),

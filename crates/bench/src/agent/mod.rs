@@ -1,5 +1,5 @@
-//! `weir agent`: the other host of a measurement. A control connection (TCP, a JSON object a line) asks it to count what
-//! arrives at a UDP port, to send, and for its clock. Both sides prove that they have the shared secret.
+//! `weir agent`: the other host of a measurement. A control connection (TCP, a JSON object a line) asks it to count
+//! what arrives at a UDP port, to send, and for its clock. Both sides prove that they have the shared secret.
 //!
 //! | file | content |
 //! |---|---|

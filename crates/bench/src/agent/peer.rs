@@ -1,5 +1,5 @@
-//! Sending at a rate, and counting what arrives: UDP over IPv4 by the kernel's sockets, so that whatever limits this host's
-//! or instance's traffic is in the path. The first eight bytes of a payload are the time it was sent.
+//! Sending at a rate, and counting what arrives: UDP over IPv4 by the kernel's sockets, so that whatever limits this
+//! host's or instance's traffic is in the path. The first eight bytes of a payload are the time it was sent.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -69,7 +69,9 @@ impl Receiver {
                     let Ok(len) = socket.recv(&mut space) else { continue };
                     counters.packets.fetch_add(1, Ordering::Relaxed);
                     counters.bytes.fetch_add((len + HEADERS) as u64, Ordering::Relaxed);
-                    let Some(sent) = space[..len].first_chunk().map(|bytes| i64::from_be_bytes(*bytes)) else { continue };
+                    let Some(sent) = space[..len].first_chunk().map(|bytes| i64::from_be_bytes(*bytes)) else {
+                        continue;
+                    };
                     if let Ok(mut all) = counters.latencies_ns.lock()
                         && all.len() < LATENCIES
                     {
@@ -112,8 +114,8 @@ impl Drop for Receiver {
     }
 }
 
-/// Sends frames of a size (with FCS) for some seconds at a rate, at most as many as can be sent; returns packets and seconds.
-/// What the kernel had no room for was sent, and is lost.
+/// Sends frames of a size (with FCS) for some seconds at a rate, at most as many as can be sent; returns packets and
+/// seconds. What the kernel had no room for was sent, and is lost.
 ///
 /// # Errors
 /// No socket, or the destination is not to be reached.
@@ -144,7 +146,8 @@ pub fn send(
             match socket.send(&payload) {
                 Ok(_) => {}
                 // Nobody reads there any more, or no buffer is free: lost like any other.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused || error.raw_os_error() == Some(105) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused || error.raw_os_error() == Some(105) => {
+                }
                 Err(error) => return Err(error),
             }
             sent += 1;

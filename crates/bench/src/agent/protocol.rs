@@ -25,10 +25,17 @@ const GREETING: Duration = Duration::from_secs(5);
 pub(super) enum Request {
     Clock,
     /// Latencies are by the sender's clock, which is ahead of the agent's by so much.
-    Receive { offset_ns: i64 },
+    Receive {
+        offset_ns: i64,
+    },
     Count,
     /// To the host that asks.
-    Send { port: u16, frame_bytes: u32, packets_per_second: f64, seconds: f64 },
+    Send {
+        port: u16,
+        frame_bytes: u32,
+        packets_per_second: f64,
+        seconds: f64,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -166,7 +166,8 @@ pub fn agent_burst(
     let all: Vec<(Direction, BurstUnit)> =
         burst.directions.iter().flat_map(|way| burst.units.iter().map(|unit| (*way, *unit))).collect();
     let each = (burst.minutes * 60.0 / all.len().max(1) as f64 - burst.rest_seconds).max(1.0);
-    let name = |(direction, unit): &(Direction, BurstUnit)| format!("burst credit, {direction:?} {unit:?}").to_lowercase();
+    let name =
+        |(direction, unit): &(Direction, BurstUnit)| format!("burst credit, {direction:?} {unit:?}").to_lowercase();
     let planned = all.iter().map(|one| (name(one), each + burst.rest_seconds)).collect();
     let (mut steps, mut found) = (Steps::new(planned, show, stop), Certificate::default());
     let mut done = Ok(());

@@ -1,5 +1,5 @@
-//! Burst credit, as cloud instances have it: full speed from rest until the credit is used, then a baseline. Pure: a device
-//! is seen only through [`Device`], and time only through what its answers say.
+//! Burst credit, as cloud instances have it: full speed from rest until the credit is used, then a baseline. Pure: a
+//! device is seen only through [`Device`], and time only through what its answers say.
 //!
 //! ```text
 //!  rate  p ┤■■■■■■■■■■■■┐              ┌■■■┐
@@ -63,7 +63,8 @@ pub struct BurstOptions {
     pub peak_seconds: f64,
     /// Seconds of a sample.
     pub slice_seconds: f64,
-    /// A baseline that is known from elsewhere: where the peak lasts to the end, the depth is at least (p − r) × the time.
+    /// A baseline that is known from elsewhere: where the peak lasts to the end, the depth is at least (p − r) × the
+    /// time.
     pub baseline_per_second: Option<f64>,
 }
 
@@ -76,8 +77,8 @@ const CONFIRM: usize = 40;
 /// Parts of the baseline that must go through, and must not.
 const BELOW: f64 = 0.98;
 const ABOVE: f64 = 1.02;
-/// A trial near the baseline goes through where at least this part of it arrives: between 0.98 and 1 / 1.02 of an error of
-/// 1 % each.
+/// A trial near the baseline goes through where at least this part of it arrives: between 0.98 and 1 / 1.02 of an
+/// error of 1 % each.
 const THROUGH: f64 = 0.993;
 /// A level lower by less than this is none.
 const LEAST_DROP: f64 = 0.05;
@@ -194,8 +195,9 @@ fn settled<D: Device>(device: &mut D, per_second: f64, options: &BurstOptions) -
     Ok(sum)
 }
 
-/// Where a sequence falls from one level to a lower one: the index of the first sample of the lower level, chosen so that
-/// the squares around both means are least. None where one level explains it nearly as well, or the fall is below 5 %.
+/// Where a sequence falls from one level to a lower one: the index of the first sample of the lower level, chosen so
+/// that the squares around both means are least. None where one level explains it nearly as well, or the fall is
+/// below 5 %.
 pub fn change_point(rates: &[f64]) -> Option<usize> {
     let count = rates.len();
     if count < 2 * LEVEL {
@@ -220,7 +222,8 @@ pub fn change_point(rates: &[f64]) -> Option<usize> {
     (is_lower && is_sure).then_some(at)
 }
 
-/// Peak and baseline: means on both sides of the change, without the samples that it may lie in and without the outermost.
+/// Peak and baseline: means on both sides of the change, without the samples that it may lie in and without the
+/// outermost.
 fn levels(rates: &[f64], at: usize) -> (f64, f64) {
     let before = &rates[..at.saturating_sub(1).max(1)];
     let after = &rates[(at + 1).min(rates.len() - 1)..];

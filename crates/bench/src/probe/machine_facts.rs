@@ -4,8 +4,8 @@ use std::fs::read_to_string;
 
 use certificate::Host;
 
-/// The firmware's name of the machine (DMI): a cloud's instance type, such as `c5n.4xlarge`, or a server's product. None
-/// where the firmware tells none, as in containers and small virtual machines.
+/// The firmware's name of the machine (DMI): a cloud's instance type, such as `c5n.4xlarge`, or a server's product.
+/// None where the firmware tells none, as in containers and small virtual machines.
 pub fn machine_type() -> Option<String> {
     let read = |key: &str| {
         let text = read_to_string(format!("/sys/class/dmi/id/{key}")).ok()?;

@@ -45,8 +45,8 @@ const FLOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const SAMPLES: usize = 5;
 /// Equal trials.
 const EQUAL: usize = 10;
-/// Lost by sent packets that the search for a rate allows: over links some tens of packets on their way may hide as many
-/// lost, so that no loss at all cannot be told.
+/// Lost by sent packets that the search for a rate allows: over links some tens of packets on their way may hide as
+/// many lost, so that no loss at all cannot be told.
 const LOSS: f64 = 0.005;
 /// Of the found rate, where latency is measured.
 const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
@@ -92,16 +92,18 @@ fn queues(options: &QuickOptions, cpus: usize) -> (Vec<u16>, Vec<Skipped>) {
     if options.port == PortKind::Xdp && most > 1 {
         skipped.push(Skipped {
             what: format!("2 to {most} queues"),
-            why: "a virtual link delivers all that one CPU sends to one receive queue, and AF_XDP sockets have a queue \
+            why:
+                "a virtual link delivers all that one CPU sends to one receive queue, and AF_XDP sockets have a queue \
                   each: add --port ring"
-                .to_owned(),
+                    .to_owned(),
         });
         return (vec![1], skipped);
     }
     if most == 1 && options.queues.is_none() {
         skipped.push(Skipped {
             what: "2 queues and more".to_owned(),
-            why: "each queue takes a worker with a CPU, and the load has a CPU of its own: this host has one for workers; \
+            why: "each queue takes a worker with a CPU, and the load has a CPU of its own: this host has one for \
+                  workers; \
                   --queues 2 has workers share it"
                 .to_owned(),
         });
@@ -116,7 +118,8 @@ fn doubling(most: u16) -> Vec<u16> {
     all
 }
 
-/// Measures. `show` is told before each step how far it is. Interrupted, what was found so far is returned, marked incomplete.
+/// Measures. `show` is told before each step how far it is. Interrupted, what was found so far is returned, marked
+/// incomplete.
 ///
 /// # Errors
 /// The links cannot be made: this wants root.
@@ -128,6 +131,7 @@ pub fn quick(
     if options.port == PortKind::Memory {
         return Err(BenchError::Asked("a probe measures interfaces; allowed: plain, mmsg, ring, xdp, dpdk".to_owned()));
     }
+    let others = busy_before();
     let (begun, cpu, when) = (Instant::now(), CpuTime::now(), date());
     let cpus = crate::thread::cpus().len().saturating_sub(1).max(1);
     let (queues, skipped) = queues(options, cpus);
@@ -154,8 +158,16 @@ pub fn quick(
         Err(error) if certificate.rates.is_empty() => return Err(error),
         Err(error) => certificate.notes.push(format!("ended early: {error}")),
     }
+    if others > MOST_BUSY {
+        let percent = others * 100.0;
+        certificate.notes.push(format!(
+            "other work took {percent:.0} % of the processors when the probe began: rates are too low, run it on an \
+             idle machine"
+        ));
+    }
     certificate.notes.push(
-        "virtual links of this host: rates are of processors and kernel, not of a network card; packets go one way".to_owned(),
+        "virtual links of this host: rates are of processors and kernel, not of a network card; packets go one way"
+            .to_owned(),
     );
     let driver = if detail.is_empty() { "veth".to_owned() } else { format!("veth ({detail})") };
     Ok(Certificate {
@@ -172,6 +184,16 @@ pub fn quick(
         },
         ..certificate
     })
+}
+
+/// Other work takes more than this part of the processors: they are not this probe's.
+const MOST_BUSY: f64 = 0.1;
+
+/// The part of the processors' time that others take, over half a second.
+fn busy_before() -> f64 {
+    let before = CpuTime::now();
+    std::thread::sleep(Duration::from_millis(500));
+    CpuTime::now().since(&before).1
 }
 
 /// All steps with their seconds, set-up included.
@@ -336,6 +358,13 @@ impl<'s> Probe<'s> {
         let seconds = self.budget.equal.max(0.2);
         let equal = spread::equal(&mut runner, ("equal trials", EQUAL_AT * found), seconds, EQUAL)?;
         let samples: Vec<f64> = runner.records().iter().map(|record| record.forwarded_mpps).collect();
+        let limited = runner.records().iter().filter(|record| record.generator_limited).count();
+        if limited > 0 {
+            let note = format!(
+                "in {limited} of {EQUAL} equal trials the generator sent less than it should: that counts as lost"
+            );
+            self.certificate.notes.push(note);
+        }
         self.certificate.spread = Some(SpreadRate {
             offered_mpps: equal.offered_mpps,
             trial_seconds: seconds,
@@ -363,7 +392,12 @@ impl<'s> Probe<'s> {
                 Ok(best)
             }
             None => {
-                let note = format!("no trial lost less than {} %: half of what is forwarded under overload counts", LOSS * 100.0);
+                let limited = runner.records().iter().filter(|record| record.generator_limited).count();
+                let (all, loss) = (runner.records().len(), LOSS * 100.0);
+                let note = format!(
+                    "no trial of the search lost less than {loss} % (in {limited} of {all} the generator sent less \
+                     than it should): half of what is forwarded under overload counts"
+                );
                 self.certificate.notes.push(note);
                 Ok(most / 2.0)
             }

@@ -71,7 +71,8 @@ impl Bucket {
     /// From -1 to 1 (SplitMix64).
     fn random(&mut self) -> f64 {
         self.slices += 1;
-        let mut z = self.seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(self.slices.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut z =
+            self.seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(self.slices.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         2.0 * ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 - 1.0
@@ -88,7 +89,12 @@ impl Device for Bucket {
         let delivered: f64 = (0..steps).map(|_| self.step(rate * step, step)).sum();
         let latency = EMPTY_US + self.waiting / self.baseline * 1e6;
         // Noise is of the counting: other tenants, late counters.
-        Ok(Slice { seconds, offered: rate * seconds * factor, delivered: delivered * factor, latency_us: Some(latency) })
+        Ok(Slice {
+            seconds,
+            offered: rate * seconds * factor,
+            delivered: delivered * factor,
+            latency_us: Some(latency),
+        })
     }
 
     fn idle(&mut self, seconds: f64) -> Result<(), Infallible> {

@@ -164,4 +164,6 @@ macro_rules! configuration {
 }
 
 #[doc(hidden)]
-pub use dataplane::config::{Api, CertificateSection, Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+pub use dataplane::config::{
+    Api, CertificateSection, Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers,
+};

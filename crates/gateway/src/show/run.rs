@@ -45,14 +45,19 @@ fn summary(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
 
 /// The gateway beside its capacity certificate.
 fn headroom(view: &HeadroomView, style: Style) -> String {
-    let alarms: Vec<String> = view.alarms.iter().map(|alarm| match alarm {
-        Alarm::Undelivered => format!("only {:.3} Mpps delivered", view.delivered_mpps),
-        Alarm::Cycles => {
-            let [now, certified] = [view.cycles_per_packet, view.certified_cycles_per_packet].map(|n| n.unwrap_or(0.0));
-            format!("{now:.0} cycles/packet, certified {certified:.0}")
-        }
-        Alarm::Allowance => format!("allowance exceeded: {}", view.exceeded.join(", ")),
-    }).collect();
+    let alarms: Vec<String> = view
+        .alarms
+        .iter()
+        .map(|alarm| match alarm {
+            Alarm::Undelivered => format!("only {:.3} Mpps delivered", view.delivered_mpps),
+            Alarm::Cycles => {
+                let [now, certified] =
+                    [view.cycles_per_packet, view.certified_cycles_per_packet].map(|n| n.unwrap_or(0.0));
+                format!("{now:.0} cycles/packet, certified {certified:.0}")
+            }
+            Alarm::Allowance => format!("allowance exceeded: {}", view.exceeded.join(", ")),
+        })
+        .collect();
     let alarms = if alarms.is_empty() { String::new() } else { format!(" · {}", style.alarm(&alarms.join(" · "))) };
     format!(
         "{} {:.0} % · offered {:.3} of {:.3} Mpps certified{alarms}\n\n",

@@ -107,8 +107,8 @@ impl Certified {
         self.certificate.date.get(..10).and_then(|day| Date::read(day).ok())
     }
 
-    /// Its rates as rows: with one queue those of a queue, with all of them those of an interface and, forwarded, of the
-    /// machine. Small frames are limits; others, and what the generator limited, are notes.
+    /// Its rates as rows: with one queue those of a queue, with all of them those of an interface and, forwarded, of
+    /// the machine. Small frames are limits; others, and what the generator limited, are notes.
     pub fn rows(&self) -> Vec<MeasurementRow> {
         let rates = &self.certificate.rates;
         let most = rates.iter().map(|rate| rate.queues).max().unwrap_or(1);

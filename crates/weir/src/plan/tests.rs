@@ -283,7 +283,7 @@ fn results_are_kept_as_measurements() {
     let measured = measured(&report, None).unwrap();
     for _ in 0..2 {
         let rows = measured.iter().map(|one| one.row().unwrap()).collect();
-        catalogue::append(rows, calibrate::source(), &folder).unwrap();
+        catalogue::append(rows, vec![calibrate::source()], &[], &folder).unwrap();
     }
     let table = std::fs::read_to_string(folder.join("measurements.tsv")).unwrap();
     assert_eq!(table.lines().count(), 2, "the same result is there once: {table}");
@@ -387,7 +387,9 @@ fn certificates_become_rows_of_a_catalogue() {
     append(&measured, &certified, &tables).unwrap();
     append(&measured, &certified, &tables).unwrap();
     let rows = std::fs::read_to_string(tables.join("measurements.tsv")).unwrap();
-    let of = |words: [&str; 3]| rows.lines().filter(|line| words.iter().all(|word| line.split('\t').any(|cell| cell == *word))).count();
+    let of = |words: [&str; 3]| {
+        rows.lines().filter(|line| words.iter().all(|word| line.split('\t').any(|cell| cell == *word))).count()
+    };
     for counting in ["receive", "transmit", "forwarded"] {
         assert_eq!(of(["rack4", counting, "queue"]), 2, "{rows}");
         assert_eq!(of(["rack4", counting, "interface"]), 2, "{rows}");

@@ -35,7 +35,8 @@ pub struct BurstArgs {
     /// Bits of frames offered a second at most, such as 25Gbps [default: what sockets can send].
     #[arg(long, value_name = "RATE", value_parser = bits)]
     pub peak: Option<u64>,
-    /// The baseline that is known from elsewhere: where the peak lasts to the end, the depth is at least what is beyond it.
+    /// The baseline that is known from elsewhere: where the peak lasts to the end, the depth is at least what is
+    /// beyond it.
     #[arg(long, value_name = "RATE", value_parser = bits)]
     pub baseline: Option<u64>,
     /// Seconds of rest before each direction and unit, in which credit comes back.
@@ -102,7 +103,8 @@ fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 fn address(option: &str, text: &str) -> anyhow::Result<SocketAddr> {
     let full = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
-    let found = full.to_socket_addrs().map_err(|error| Usage(format!("{option} {text}: {error}; allowed: HOST:PORT")))?;
+    let found =
+        full.to_socket_addrs().map_err(|error| Usage(format!("{option} {text}: {error}; allowed: HOST:PORT")))?;
     Ok(found.into_iter().next().ok_or_else(|| Usage(format!("{option} {text}: no address")))?)
 }
 

@@ -18,7 +18,8 @@ pub fn page(certificate: &Certificate) -> String {
     out += &gateways(certificate);
     out += &allowances(certificate);
     out += &conditions(certificate);
-    out + "<footer>Made by weir probe. Mpps: millions of packets a second in one direction, each counted once; frame sizes \
+    out + "<footer>Made by weir probe. Mpps: millions of packets a second in one direction, each counted once; frame \
+           sizes \
            with FCS; Gbit/s: Ethernet frames without FCS, preamble and gap. Ranges are from the smallest sample to the \
            largest.</footer></main></body></html>\n"
 }
@@ -27,15 +28,15 @@ fn lead(certificate: &Certificate) -> String {
     let mut tiles: Vec<(String, String)> = Vec::new();
     let best = certificate.rates.iter().filter(|rate| rate.task == certificate::Task::Forward);
     if let Some(best) = best.max_by(|a, b| a.mpps.mid.total_cmp(&b.mpps.mid)) {
-        let what = format!("forwarded, {} B frames, {} queues", best.frame_bytes, best.queues);
+        let what = format!("forwarded, {} B frames, {}", best.frame_bytes, queues(best.queues));
         tiles.push((format!("{} Mpps", number(best.mpps.mid)), what));
     }
     if let Some(most) = certificate.rates.iter().max_by(|a, b| a.gbps_l2.total_cmp(&b.gbps_l2)) {
-        let what = format!("{}, {} B frames, {} queues", most.task.word(), most.frame_bytes, most.queues);
+        let what = format!("{}, {} B frames, {}", most.task.word(), most.frame_bytes, queues(most.queues));
         tiles.push((format!("{} Gbit/s", number(most.gbps_l2)), what));
     }
     if let Some(latency) = &certificate.latency {
-        tiles.push((format!("{} µs", number(latency.floor_us)), "latency of an idle machine, median".to_owned()));
+        tiles.push((format!("{} µs", number(latency.floor_us)), "latency at 100 packets a second, median".to_owned()));
     }
     for one in certificate.allowances.iter().take(2) {
         let what = format!("baseline, {} {}", way(one.direction), unit(one.unit));
@@ -57,7 +58,9 @@ fn notes(certificate: &Certificate) -> String {
         all.push(format!("the hypervisor gave {steal} of the processors' time to others while this was measured"));
     }
     if certificate.rates.iter().any(|rate| rate.is_generator_limited) {
-        all.push("at some rates the generator had no more to give (named there): the machine may carry more".to_owned());
+        all.push(
+            "at some rates the generator had no more to give (named there): the machine may carry more".to_owned(),
+        );
     }
     let skipped = certificate.skipped.iter().map(|skipped| format!("not measured: {}: {}", skipped.what, skipped.why));
     all.extend(skipped);
@@ -77,7 +80,7 @@ fn rates(certificate: &Certificate) -> String {
         all.push(bar(name, &one.arrived_mpps, format!("{} Mpps", number(one.arrived_mpps.mid)), "c"));
     }
     for one in &certificate.rates {
-        let queues = if one.queues == 1 { "1 queue".to_owned() } else { format!("{} queues", one.queues) };
+        let queues = queues(one.queues);
         let limited = if one.is_generator_limited { ", all that was sent" } else { "" };
         let says = format!("{} Mpps, {} Gbit/s{limited}", number(one.mpps.mid), number(one.gbps_l2));
         let class = if one.frame_bytes <= 64 { "a" } else { "b" };
@@ -97,7 +100,8 @@ fn flows(certificate: &Certificate) -> String {
     let mut places: Vec<u32> = certificate.flows.iter().map(|one| one.flows).collect();
     places.sort_unstable();
     places.dedup();
-    let keys = [(FlowKey::FiveTuple, "by 5-tuple: ports differ"), (FlowKey::ThreeTuple, "by 3-tuple: addresses differ")];
+    let keys =
+        [(FlowKey::FiveTuple, "by 5-tuple: ports differ"), (FlowKey::ThreeTuple, "by 3-tuple: addresses differ")];
     let line = |(n, (by, name)): (usize, &(FlowKey, &str))| {
         let of = certificate.flows.iter().filter(|one| one.by == *by);
         let place = |flows| places.iter().position(|place| *place == flows).unwrap_or(0) as f64;
@@ -125,7 +129,8 @@ fn latency(certificate: &Certificate) -> String {
         .collect();
     let heads = ["of the rate", ">offered Mpps", ">p50 µs", ">p99 µs", ">lost"];
     let lead = format!(
-        "<p>Rate found with at most {} loss, {} B frames, one queue: {} Mpps. Floor, at 100 packets a second: {} µs.</p>",
+        "<p>Rate found with at most {} loss, {} B frames, one queue: {} Mpps. Floor, at 100 packets a second: {} \
+         µs.</p>",
         percent(latency.loss_ratio),
         latency.frame_bytes,
         number(latency.found_mpps),
@@ -164,15 +169,8 @@ fn gateways(certificate: &Certificate) -> String {
         let names = [one.profile.clone(), one.workers.to_string(), one.subscribers.to_string()];
         (false, [names.to_vec(), numbers.to_vec()].concat())
     };
-    let heads = [
-        "workload",
-        ">workers",
-        ">subscribers",
-        ">Mpps",
-        ">cycles a packet",
-        ">packets a burst",
-        ">frame bytes",
-    ];
+    let heads =
+        ["workload", ">workers", ">subscribers", ">Mpps", ">cycles a packet", ">packets a burst", ">frame bytes"];
     let rows: Vec<_> = certificate.gateways.iter().map(row).collect();
     section("Gateways of weir on this machine, both directions", &table(&heads, &rows))
 }
@@ -206,7 +204,7 @@ fn conditions(certificate: &Certificate) -> String {
         ("host", text(&host.hostname)),
         ("processor", format!("{}, {} CPUs, {}, counter {} GHz", host.cpu, host.cpus, host.arch, number(host.tsc_ghz))),
         ("kernel", text(&host.kernel)),
-        ("interfaces", format!("{}, {} queues, ports {}", host.interface, host.queues, run.port)),
+        ("interfaces", format!("{}, {}, ports {}", host.interface, queues(host.queues), run.port)),
         ("place", text(&run.place)),
         ("took", format!("{} s", number(run.seconds))),
         ("steal", percent(host.steal_ratio)),
@@ -216,6 +214,10 @@ fn conditions(certificate: &Certificate) -> String {
     ];
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| (false, vec![name.to_owned(), value])).collect();
     section("What was run, on what", &table(&["", ""], &rows))
+}
+
+fn queues(count: u16) -> String {
+    if count == 1 { "1 queue".to_owned() } else { format!("{count} queues") }
 }
 
 fn percent(ratio: f64) -> String {

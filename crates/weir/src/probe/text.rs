@@ -40,15 +40,18 @@ pub fn certificate(certificate: &Certificate, style: Style) -> String {
         );
         for at in &latency.at {
             let (part, lost) = (at.of_rate_ratio * 100.0, at.loss_ratio * 100.0);
-            let _ = writeln!(out, "  at {part:.0} %: p50 {:.1} µs, p99 {:.1} µs, lost {lost:.2} %", at.p50_us, at.p99_us);
+            let _ =
+                writeln!(out, "  at {part:.0} %: p50 {:.1} µs, p99 {:.1} µs, lost {lost:.2} %", at.p50_us, at.p99_us);
         }
     }
     if let Some(spread) = &certificate.spread {
         let (trials, seconds) = (spread.mpps.samples.len(), spread.trial_seconds);
         let [mid, low, high] = band(&spread.mpps);
         let variation = spread.variation_ratio * 100.0;
-        let _ =
-            writeln!(out, "\n{trials} equal trials of {seconds:.1} s: {mid} Mpps ({low} to {high}), variation {variation:.1} %");
+        let _ = writeln!(
+            out,
+            "\n{trials} equal trials of {seconds:.1} s: {mid} Mpps ({low} to {high}), variation {variation:.1} %"
+        );
     }
     for one in &certificate.gateways {
         let _ = writeln!(
@@ -100,7 +103,8 @@ pub fn allowance(one: &Allowance) -> String {
         let depth = one.depth.map_or_else(String::new, |depth| format!(", B ≥ {}", amount(depth)));
         return format!("{head} to the end of {:.1} s{depth}: not exhausted", one.peak_seconds);
     }
-    let refill = one.refill_per_second.map_or_else(String::new, |refill| format!(", refill {}", rate(refill, one.unit)));
+    let refill =
+        one.refill_per_second.map_or_else(String::new, |refill| format!(", refill {}", rate(refill, one.unit)));
     let confirmed = match one.is_confirmed {
         Some(true) => "confirmed at 0.98 and 1.02 of the baseline",
         Some(false) => "not confirmed at 0.98 and 1.02 of the baseline",
