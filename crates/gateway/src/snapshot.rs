@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub frames: FrameMemory,
     /// The gateway beside its capacity certificate; none: none is configured, or it has just begun.
     #[serde(default)]
-    pub headroom: Option<HeadroomView>,
+    pub headroom: Option<Box<HeadroomView>>,
 }
 
 /// What the in-kernel path of known sessions has counted.

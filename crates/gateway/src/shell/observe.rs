@@ -241,7 +241,7 @@ impl Shell {
             workers: workers.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
             kernel: None,
             frames: memory(&self.arena),
-            headroom: self.headroom.lock().map(|view| view.clone()).unwrap_or_default(),
+            headroom: self.headroom.lock().map_or(None, |view| view.clone().map(Box::new)),
         }
     }
 
