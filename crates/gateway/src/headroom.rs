@@ -358,7 +358,7 @@ mod tests {
 
     fn certified() -> Certified {
         let own = GatewayRate {
-            gateway: "upf".into(),
+            gateway: "toy".into(),
             workers: 1,
             frame_bytes_mean: 128.0,
             mpps: Band::of(&[1.0]).unwrap(),
@@ -456,16 +456,16 @@ mod tests {
         let key = Key::from_seed([3; 32]);
         fs::write(&file, key.sign(&all).text()).unwrap();
         let section = |trust: Option<String>| CertificateSection { file: file.clone(), trust };
-        assert_eq!(Certified::read(&section(Some(key.public())), "upf", 2).unwrap().pps, 2e6);
-        let bare = Certified::read(&section(None), "cmts", 2).unwrap();
+        assert_eq!(Certified::read(&section(Some(key.public())), "toy", 2).unwrap().pps, 2e6);
+        let bare = Certified::read(&section(None), "other", 2).unwrap();
         assert_eq!((bare.pps, bare.own), (3e6, None), "of no gateway of its kind: bare forwarding");
         let other = Key::from_seed([4; 32]).public();
-        let error = Certified::read(&section(Some(other)), "upf", 1).unwrap_err().to_string();
+        let error = Certified::read(&section(Some(other)), "toy", 1).unwrap_err().to_string();
         assert!(error.contains("[certificate] file") && error.contains("not by the trusted key"), "{error}");
         fs::write(&file, key.sign(&all).text().replace("3.0", "9.0")).unwrap();
-        assert!(Certified::read(&section(None), "upf", 1).unwrap_err().to_string().contains("was changed"));
+        assert!(Certified::read(&section(None), "toy", 1).unwrap_err().to_string().contains("was changed"));
         fs::write(&file, key.sign(&Certificate::default()).text()).unwrap();
-        assert!(Certified::read(&section(None), "upf", 1).unwrap_err().to_string().contains("no rate of upf"));
+        assert!(Certified::read(&section(None), "toy", 1).unwrap_err().to_string().contains("no rate of toy"));
         fs::remove_file(&file).unwrap();
     }
 
