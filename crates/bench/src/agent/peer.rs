@@ -56,7 +56,7 @@ impl Receiver {
     /// Begins. The senders' clock is ahead of this host's by `offset_ns`.
     ///
     /// # Errors
-    /// The socket or the thread is not to be had.
+    /// No socket can be bound there, or there is no thread.
     pub fn start(local: SocketAddr, offset_ns: i64) -> io::Result<Self> {
         let socket = Arc::new(UdpSocket::bind(local)?);
         socket.set_read_timeout(Some(Duration::from_millis(50)))?;
@@ -118,7 +118,7 @@ impl Drop for Receiver {
 /// seconds. What the kernel had no room for was sent, and is lost.
 ///
 /// # Errors
-/// No socket, or the destination is not to be reached.
+/// No socket, or the destination cannot be reached.
 pub fn send(
     to: SocketAddr,
     frame_bytes: u32,
