@@ -16,7 +16,7 @@ use crate::real::cpu::napi_threads;
 use crate::real::histogram::Histogram;
 use crate::real::sink::{Arrived, Sink};
 use crate::real::verify::Verified;
-use crate::thread::{cpus, pin};
+use crate::thread::{Urgency, cpus, pin, urge};
 
 /// The first call only learns how many frames the program looks at in a second; at the end of each of the others a few
 /// tens of milliseconds pass without a packet.
@@ -36,6 +36,8 @@ pub struct KernelLoad {
     blast: Blast,
     sink: Sink,
     plan: Arc<Plan>,
+    /// It sends so long at a time.
+    part: Duration,
 }
 
 /// What was found in the packets that were copied out at the far ends.
@@ -58,9 +60,29 @@ impl KernelLoad {
         let profile = Profile { user_checksums: false, ..profile };
         let ues = profile.ues;
         let plan = Plan::subset(profile, 0..ues, 0)?;
-        let load = Self { blast: Blast::stamped(lab, link, &plan)?, sink: Sink::attach(lab, link)?, plan };
+        let (blast, sink) = (Blast::stamped(lab, link, &plan)?, Sink::attach(lab, link)?);
         take_in_by_threads(lab, link)?;
-        Ok(load)
+        Ok(Self { blast, sink, plan, part: LATER })
+    }
+
+    /// The same without a gateway: what is sent is counted and timed where a gateway would receive it.
+    ///
+    /// # Errors
+    /// As [`KernelLoad::new`].
+    pub fn against_itself(lab: &Lab, link: usize, profile: Profile) -> Result<Self, BenchError> {
+        let profile = Profile { user_checksums: false, ..profile };
+        let ues = profile.ues;
+        let plan = Plan::subset(profile, 0..ues, 0)?;
+        let blast = Blast::stamped(lab, link, &plan)?;
+        Ok(Self { blast, sink: Sink::attach_near(lab, link)?, plan, part: LATER })
+    }
+
+    /// Sends for `part` (less than two seconds) at a time at most, from a thread that gets nearly all of its CPU: who wants it to
+    /// end waits for so long. Between two parts a few tens of
+    /// milliseconds pass without a packet, and are not counted.
+    #[must_use]
+    pub fn in_parts_of(self, part: Duration) -> Self {
+        Self { part, ..self }
     }
 
     /// Users that packets are prepared for.
@@ -93,6 +115,9 @@ impl KernelLoad {
             let sending = thread::Builder::new().name("load".into()).spawn_scoped(scope, || {
                 // Where it may not be pinned it runs wherever there is room.
                 let _ = cpus().first().is_some_and(|cpu| pin(*cpu));
+                if self.part < LATER {
+                    urge(Urgency::Brisk);
+                }
                 self.send(begun, length, pps, stop)
             });
             let sending = sending.map_err(|error| BenchError::system("a thread", error))?;
@@ -121,7 +146,7 @@ impl KernelLoad {
         pps: Option<f64>,
         stop: &AtomicBool,
     ) -> Result<Duration, BenchError> {
-        let (mut looks, mut part) = (pps.map_or(LOOKS_UNPACED, |_| LOOKS), FIRST);
+        let (mut looks, mut part) = (pps.map_or(LOOKS_UNPACED, |_| LOOKS), FIRST.min(self.part));
         let mut sent_for = Duration::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let left = length.saturating_sub(begun.elapsed());
@@ -134,7 +159,7 @@ impl KernelLoad {
             let took = now.elapsed();
             sent_for += took.min(time);
             looks = (frames / took.as_secs_f64().max(1e-3)).min(MOST_LOOKS);
-            part = LATER;
+            part = self.part;
         }
         Ok(sent_for)
     }

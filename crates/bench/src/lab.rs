@@ -219,10 +219,7 @@ impl Lab {
     /// # Errors
     /// When it is not there.
     pub(crate) fn load_index(&self, side: Side, n: usize) -> Result<u32, BenchError> {
-        let name = side.load(n);
-        let index = within(&self.load, || port::iface::index_here(&name))?;
-        index
-            .ok_or_else(|| BenchError::Lab { command: format!("looking for {name}"), said: "it does not exist".into() })
+        interface_index(&self.load, &side.load(n))
     }
 
     /// Packets that have arrived at the load's end of a gateway's links: N3, N6.
@@ -253,6 +250,15 @@ impl Drop for Lab {
     fn drop(&mut self) {
         drop(Guard([self.gateway.clone(), self.load.clone()]));
     }
+}
+
+/// The kernel's number of an interface in a namespace.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn interface_index(netns: &str, name: &str) -> Result<u32, BenchError> {
+    let index = within(netns, || port::iface::index_here(name))?;
+    index.ok_or_else(|| BenchError::Lab { command: format!("looking for {name}"), said: "it does not exist".into() })
 }
 
 struct Guard([String; 2]);

@@ -36,6 +36,8 @@
 //! | `options`, `run`, `modes`, `scale` | a benchmark from options to report; side by side; scale-out |
 //! | `search` | searches over trials, pure: MLRsearch, RFC 2544, soak, determinism |
 //! | `searching` | the same on gateways: `weir bench --search` |
+//! | `probe` | what a machine carries, as a certificate: `weir probe` |
+//! | `agent` | the other host of a measurement: `weir agent` |
 //! | `suite` | all targets with verdicts |
 //! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
 //! | `cmts` | the cable gateway under the published reference workload |
@@ -53,6 +55,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod bare;
 pub mod bed;
 pub mod blast;
@@ -76,6 +79,7 @@ pub mod memory;
 pub mod modes;
 pub mod options;
 pub mod pfcp_sessions;
+pub mod probe;
 pub mod profiles;
 pub mod real;
 pub mod report;

@@ -315,6 +315,7 @@ impl Settings {
             metrics: None,
             api: None,
             health: None,
+            certificate: None,
             log: Default::default(),
             process: Default::default(),
         }

@@ -8,6 +8,7 @@ mod process;
 mod vlan;
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Idle;
@@ -170,6 +171,17 @@ pub struct Metrics {
 pub struct Health {
     /// Where to listen: `0.0.0.0:9465`. Nothing can be changed there, and little is told.
     pub address: SocketAddr,
+}
+
+/// The machine's capacity certificate, which the running gateway compares itself with: headroom, and alarms.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateSection {
+    /// A certificate that `weir probe quick --json` wrote on a machine of this kind. It is read at the start.
+    pub file: PathBuf,
+    /// The public key that must have signed it: 64 hexadecimal digits. Left out: any key.
+    #[serde(default)]
+    pub trust: Option<String>,
 }
 
 /// The read-only HTTP API, on a listener of its own: the tables of `weir show` as JSON, described by `/openapi.json`.

@@ -51,6 +51,7 @@ pub mod control;
 pub mod counters;
 pub mod drain;
 pub mod fail;
+pub mod headroom;
 pub mod json;
 pub mod load;
 pub mod log;

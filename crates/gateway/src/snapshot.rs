@@ -8,6 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::headroom::HeadroomView;
+
 /// All counters of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
@@ -31,6 +33,9 @@ pub struct Snapshot {
     pub kernel: Option<KernelCounters>,
     /// Where the packet memory is.
     pub frames: FrameMemory,
+    /// The gateway beside its capacity certificate; none: none is configured, or it has just begun.
+    #[serde(default)]
+    pub headroom: Option<Box<HeadroomView>>,
 }
 
 /// What the in-kernel path of known sessions has counted.

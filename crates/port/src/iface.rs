@@ -186,6 +186,38 @@ impl Iface {
         driver.take_while(|byte| *byte != 0).eq(*b"veth") && self.ethtool_get(ETHTOOL_GGRO).is_ok_and(|on| on == 0)
     }
 
+    /// The driver's statistics, as `ethtool -S` has them: names and values.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the driver has none.
+    pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
+        /// Words of a name.
+        const NAME: usize = 8;
+        // struct ethtool_sset_info { cmd, reserved, mask: u64, data[] }.
+        let [.., count] = *self.ethtool(&mut [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_STATS, 0, 0])?;
+        let count = count as usize;
+        // struct ethtool_gstrings { cmd, string_set, len, data[] }.
+        let mut names = vec![0; 3 + count * NAME];
+        names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_STATS, count as u32]);
+        self.ethtool_slice(&mut names)?;
+        // struct ethtool_stats { cmd, n_stats, data: u64[] }.
+        let mut values = vec![0; 2 + 2 * count];
+        values[..2].copy_from_slice(&[ETHTOOL_GSTATS, count as u32]);
+        self.ethtool_slice(&mut values)?;
+        let name = |words: &[u32]| {
+            let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
+            String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+        };
+        let value = |words: &[u32]| match words {
+            [a, b] => {
+                let ([a, b, c, d], [e, f, g, h]) = (a.to_ne_bytes(), b.to_ne_bytes());
+                u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+            }
+            _ => 0,
+        };
+        Ok(names[3..].chunks(NAME).map(name).zip(values[2..].chunks(2).map(value)).collect())
+    }
+
     /// Hands ethtool a command and its structure, made of words, and gives back what became of it.
     ///
     /// # Errors
@@ -220,6 +252,11 @@ impl Iface {
     }
 }
 
+/// Commands: names and values of statistics, and how many there are.
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETH_SS_STATS: u32 = 1;
 /// Command: is there a carrier?
 const ETHTOOL_GLINK: u32 = 0x0a;
 /// Command: which driver is it?

@@ -31,7 +31,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &["access", "dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "quantity", "radius", "table", "wire"],
     ),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "quantity", "table", "wire"]),
-    ("gateway", &["confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"]),
+    ("certificate", &[]),
+    (
+        "gateway",
+        &["certificate", "confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"],
+    ),
     ("cpsim", &["dataplane", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
     ("traffic", &["crypto", "engine", "frame", "port", "quantity", "table", "wire"]),
     ("capacity", &["quantity"]),
@@ -42,6 +46,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "bench",
         &[
             "bng",
+            "certificate",
             "cmts",
             "crypto",
             "engine",
@@ -65,6 +70,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "bench",
             "bng",
             "capacity",
+            "certificate",
             "cmts",
             "confine",
             "cpsim",

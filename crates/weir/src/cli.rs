@@ -12,6 +12,8 @@ use crate::install::{CompletionsArgs, ManArgs};
 use crate::lab::LabArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
+use crate::probe::ProbeArgs;
+use crate::probe::burst::AgentArgs;
 use crate::report::ReportArgs;
 use bng::product::SubscriberArgs;
 use cmts::product::CmtsArgs;
@@ -73,6 +75,8 @@ How they fit together:
   weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
   weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
+  weir probe quick         measures what this machine carries: a signed certificate, for plans
+  weir agent :4780         counts and sends on another host, for weir probe burst
   weir compare A B         compares two results, or sets of them, stage by stage
   weir report RESULTS      writes results as one page, with charts and caveats
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
@@ -111,6 +115,10 @@ pub enum Command {
     Gen(Box<GenArgs>),
     /// Measure a gateway: the cost of a packet, on any kind of port.
     Bench(Box<BenchArgs>),
+    /// Measure what this machine carries, as a signed certificate for plans and gateways.
+    Probe(Box<ProbeArgs>),
+    /// Count and send packets for a probe on another host.
+    Agent(AgentArgs),
     /// Compare results of benchmarks, stage by stage; exit code 1 when something is worse.
     Compare(CompareArgs),
     /// Write results of benchmarks as one page.

@@ -33,6 +33,8 @@ pub const EVENTS: &[Known] = &[
     Known("take_over_failed", "process", Warn, "The process that was taking over failed: this one goes on as it was.", "Look at that process's messages; try again."),
     Known("take_over_done", "process", Info, "Another process has taken over; this one ends.", ""),
     Known("counters_not_written", "process", Warn, "After a take-over the final counters could not be written; the process ended all the same.", "Look at the file or pipe of `--json`."),
+    Known("certificate_alarm", "process", Warn, "The gateway does not do what its capacity certificate says: `reason` is `undelivered`, `cycles` or `allowance`.", "`undelivered`: look at `weir show drops` and ports. `cycles`: compare `weir show run` with the machine's certificate. `allowance`: the cloud limits this instance."),
+    Known("certificate_alarm_over", "process", Info, "It does so again.", ""),
     Known("stopping", "process", Info, "The process was told to stop.", ""),
     Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `packet_buffers_missing` other than 0 is a defect: report it."),
     Known("worker_stalled", "worker", Warn, "A worker has made no turn for 250 ms: its packets wait or are lost.", "`state=waiting_for_cpu`: give it a CPU of its own. Else report it."),

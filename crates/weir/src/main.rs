@@ -8,6 +8,7 @@
 //! | `generate.rs` | traffic from outside |
 //! | `lab.rs` | the networks around the examples |
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
+//! | `probe.rs` | what this machine carries, as a certificate |
 //! | `compare.rs` | results of benchmarks beside each other |
 //! | `report.rs` | results of benchmarks as a page |
 //! | `page/` | what pages are made of: style, tables, charts |
@@ -40,6 +41,7 @@ mod load_tests;
 mod monitoring_tests;
 mod outputs;
 mod plan;
+mod probe;
 #[cfg(test)]
 mod reload_keys;
 mod report;
@@ -74,6 +76,8 @@ fn main() -> ExitCode {
         Command::Cp(args) => cpsim::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Agent(args) => probe::burst::agent(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Plan(args) => plan::run(&args),

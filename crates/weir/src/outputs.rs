@@ -16,6 +16,7 @@ use capacity::calibration::Calibration;
 use capacity::catalogue::{MachineRow, MeasurementRow, PriceRow, SourceRow};
 use capacity::plan::Answer;
 use capacity::reproduce::Figure;
+use certificate::Certificate;
 use cmts::product::CableReply;
 use gateway::outputs::Output;
 use ledger::{Health, Record, Salvaged};
@@ -102,6 +103,21 @@ pub const OUTPUTS: &[Output] = &[
         "bench suite",
         "weir bench suite --json",
         "Every target with its verdict, and the reports behind",
+    ),
+    Output::of::<Certificate>(
+        "probe quick",
+        "weir probe quick --json",
+        "A signed certificate: rates by queues, sizes and flows, latency, spread",
+    ),
+    Output::of::<Certificate>(
+        "probe burst",
+        "weir probe burst --agent HOST:PORT --json",
+        "A signed certificate: peak, baseline, depth and refill of bytes and packets, in and out",
+    ),
+    Output::of::<Certificate>(
+        "probe check",
+        "weir probe check CERT.json --json",
+        "The certificate, whose hash and signature are right",
     ),
     Output::of::<Comparison>(
         "compare",

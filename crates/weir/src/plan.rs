@@ -6,6 +6,7 @@
 //! | `read.rs` | a plan and what it names, or an error that points at the key |
 //! | `catalogue.rs` | tables of machines, prices, measurements and sources; `weir plan catalogue` |
 //! | `calibrate.rs` | points from what `weir bench` measured |
+//! | `certified.rs` | a certificate of `weir probe` as a machine |
 //! | `tables.rs` | the answer as people read it |
 //! | `reproduce.rs` | the publications' figures |
 //! | `calibration.rs` | predicted against measured |
@@ -14,6 +15,7 @@
 mod calibrate;
 mod calibration;
 mod catalogue;
+mod certified;
 mod read;
 mod reproduce;
 mod tables;
@@ -37,6 +39,7 @@ use gateway::tables::Style;
 
 pub use calibrate::Measured;
 pub use catalogue::Everything;
+use certified::Certified;
 pub use read::Plan;
 #[cfg(test)]
 pub use read::check_file;
@@ -55,6 +58,7 @@ Examples:
   weir plan --from x.json                             convert it to points of a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
   weir plan --from x.json --append-to my-catalogue    or keep it as rows of a catalogue
+  weir plan PLAN.toml --from certificate.json         plan with a machine that weir probe measured
   weir plan PLAN.toml --catalogue my-catalogue        plan with tables of one's own
   weir plan catalogue                                 what the planner knows
   weir plan PLAN.toml --set demand=1.5 growth=0.3     half as much again of each, 30 % more a year
@@ -70,7 +74,7 @@ pub struct PlanArgs {
     /// The plan.
     #[arg(value_name = "PLAN.toml")]
     pub plan: Option<PathBuf>,
-    /// Results of weir bench to calibrate with; without a plan: print their costs.
+    /// Results of weir bench to calibrate with, or certificates of weir probe as machines; without a plan: print costs.
     #[arg(long, value_name = "RESULT.json", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// Append the results to this folder's measurements.tsv, as points of plans for gateways of their kind.
@@ -124,7 +128,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         Some(Other::Verify(args)) => return verify::run(args),
         None => {}
     }
-    let measured = calibrate::read(&args.from, args.measured_on.as_deref())?;
+    let (measured, certified) = from(&args.from, args.measured_on.as_deref())?;
     let Some(path) = &args.plan else {
         if args.from.is_empty() {
             return Err(
@@ -132,14 +136,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
             );
         }
         if let Some(folder) = &args.append_to {
-            let rows = measured.iter().map(calibrate::Measured::row).collect::<anyhow::Result<Vec<_>>>()?;
-            let (count, path) = (rows.len(), catalogue::append(rows, calibrate::source(), folder)?);
-            println!("{count} rows in {}", path.display());
-            return Ok(());
+            return append(&measured, &certified, folder);
         }
         return args.json.print_pretty(&measured, || calibrate::text(&measured, Style::of_stdout()));
     };
-    let mut plan = read::Plan::read_with(path, args.catalogue.as_deref())?;
+    let mut plan = read::Plan::read_certified(path, args.catalogue.as_deref(), &certified)?;
     // As the plan has it: sliders turn it from there.
     let (begin, asked) = match &args.html {
         Some(_) => (Knobs::standing(&plan.question), plan.asked(&points(&measured))?),
@@ -160,6 +161,32 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         let table = tables::answer(&answer, args.all, Style::of_stdout());
         format!("{table}\n  {machines} machines judged in {:.1} ms\n", took.as_secs_f64() * 1e3)
     })
+}
+
+/// What files say: measurements to plan with, those of certificates among them, and certified machines.
+fn from(files: &[PathBuf], measured_on: Option<&str>) -> anyhow::Result<(Vec<Measured>, Vec<Certified>)> {
+    let (mut results, mut certified) = (Vec::new(), Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if serde_json::from_str(&text).is_ok_and(|value| certified::is_certificate(&value)) {
+            certified.push(Certified::read(file, measured_on)?);
+        } else {
+            results.push(file.clone());
+        }
+    }
+    let mut measured = calibrate::read(&results, measured_on)?;
+    measured.extend(certified.iter().flat_map(Certified::points));
+    Ok((measured, certified))
+}
+
+/// Appends results and certificates to a folder's tables.
+fn append(measured: &[Measured], certified: &[Certified], folder: &std::path::Path) -> anyhow::Result<()> {
+    let mut rows = measured.iter().map(calibrate::Measured::row).collect::<anyhow::Result<Vec<_>>>()?;
+    rows.extend(certified.iter().flat_map(Certified::rows));
+    let sources = vec![calibrate::source(), certified::source()];
+    let (count, path) = (rows.len(), catalogue::append(rows, sources, certified, folder)?);
+    println!("{count} rows in {}", path.display());
+    Ok(())
 }
 
 /// The planner for browsers, built by `scripts/planner-wasm`.

@@ -68,6 +68,34 @@ fn benchmarks() -> Made {
     made
 }
 
+/// Certificates: of a short probe, and of its check; burst credit against an agent on this host.
+fn certificates() -> Made {
+    let mut made = Made::default();
+    let folder = std::env::temp_dir().join(format!("weir-outputs-probe-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    made.weir("probe quick", &format!("probe quick --minutes 0.02 --key {} --json", at("key")));
+    fs::write(at("certificate.json"), made.0["probe quick"][0].to_string()).unwrap();
+    made.weir("probe check", &format!("probe check {} --json", at("certificate.json")));
+    fs::write(at("secret"), "secret of this test").unwrap();
+    fs::set_permissions(at("secret"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let mut agent = Command::new(WEIR);
+    agent.args(["agent", "127.0.0.1:0", "--secret", &at("secret")]);
+    let agent = Running::start(agent, Path::new(&at("said")));
+    let port = until("an agent that listens", || {
+        let said = fs::read_to_string(at("said")).unwrap();
+        Some(said.split_once("listens on ")?.1.lines().next()?.to_owned())
+    });
+    let limits = "--minutes 0.05 --peak 20Mbps --json";
+    made.weir(
+        "probe burst",
+        &format!("probe burst --agent {port} --secret {} --key {} {limits}", at("secret"), at("key")),
+    );
+    agent.stop();
+    fs::remove_dir_all(&folder).unwrap();
+    made
+}
+
 /// Plans, from the examples and from golden measurements.
 fn plans() -> Made {
     let mut made = Made::default();
@@ -246,6 +274,7 @@ fn real_output_of_every_command_fits_its_schema() {
             made
         });
         made.join(benchmarks());
+        made.join(certificates());
         made.join(quick.join().unwrap());
     });
     for name in &names {

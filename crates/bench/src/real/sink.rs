@@ -9,7 +9,7 @@ use traffic::{Direction, Signature};
 
 use super::histogram::{BINS, Histogram};
 use crate::error::BenchError;
-use crate::lab::{Lab, Side};
+use crate::lab::{Lab, Side, interface_index};
 
 /// Bytes of a frame that are copied out.
 pub const HEAD: usize = 128;
@@ -80,17 +80,29 @@ impl Sink {
     /// # Errors
     /// When the kernel refuses.
     pub fn attach(lab: &Lab, link: usize) -> Result<Self, BenchError> {
+        Self::on(lab.load(), Side::BOTH.map(|side| side.load(link)))
+    }
+
+    /// Attaches it to the gateway's ends, where no gateway is.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn attach_near(lab: &Lab, link: usize) -> Result<Self, BenchError> {
+        Self::on(lab.gateway(), Side::BOTH.map(|side| side.gateway(link)))
+    }
+
+    /// Attaches it to two interfaces of a namespace.
+    fn on(netns: &str, names: [String; 2]) -> Result<Self, BenchError> {
         let state = Map::array(VALUE, 1)?;
         let samples = Map::array(SAMPLE, SAMPLES)?;
         let program = program(&state, &samples)?;
-        let on = |side| -> Result<XdpLink, BenchError> {
-            let index = lab.load_index(side, link)?;
-            let attached = port::netns::within(lab.load(), || XdpLink::attach(&program, index, XdpMode::Native));
-            let attached =
-                attached.map_err(|source| BenchError::Port { uri: format!("namespace {}", lab.load()), source })?;
+        let on = |name: &str| -> Result<XdpLink, BenchError> {
+            let index = interface_index(netns, name)?;
+            let attached = port::netns::within(netns, || XdpLink::attach(&program, index, XdpMode::Native));
+            let attached = attached.map_err(|source| BenchError::Port { uri: format!("namespace {netns}"), source })?;
             Ok(attached?)
         };
-        let links = [on(Side::N3)?, on(Side::N6)?];
+        let links = [on(&names[0])?, on(&names[1])?];
         Ok(Self { state, samples, _program: program, _links: links })
     }
 

@@ -5,6 +5,7 @@ use engine::Io;
 
 use super::text::Kind::{Counter, Gauge};
 use super::text::{Family, Page};
+use crate::headroom::Alarm;
 use crate::snapshot::{Snapshot, WorkerCounters};
 use crate::socket::PortView;
 
@@ -44,6 +45,7 @@ pub fn page(known: &Known) -> String {
     ports(&mut page, &known.ports);
     workers(&mut page, known);
     memory(&mut page, &known.snapshot);
+    headroom(&mut page, &known.snapshot);
     page.append(&known.own);
     page.into_text()
 }
@@ -63,6 +65,20 @@ fn process(page: &mut Page, known: &Known) {
     let help = "How much of it is used, 0 to 1: the busiest worker's utilisation, or sessions of those there may be, \
                 whichever is more. Scale by this.";
     page.one("weir_load_ratio", Gauge, help, known.load());
+}
+
+fn headroom(page: &mut Page, snapshot: &Snapshot) {
+    let help = "Of the rate in the capacity certificate, what is not offered, 0 to 1; none without [certificate].";
+    let mut family = page.family("weir_headroom_ratio", Gauge, help);
+    if let Some(view) = &snapshot.headroom {
+        family.sample(&[], view.headroom_ratio);
+    }
+    let help = "1 while the gateway does not do what its capacity certificate says, by reason.";
+    let mut family = page.family("weir_certificate_alarm", Gauge, help);
+    for alarm in snapshot.headroom.iter().flat_map(|view| Alarm::ALL.map(|alarm| (alarm, view))) {
+        let is_raised = u8::from(alarm.1.alarms.contains(&alarm.0));
+        family.sample(&[("reason", alarm.0.word())], is_raised);
+    }
 }
 
 /// Resident pages of this process, in bytes.

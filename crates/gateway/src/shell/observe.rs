@@ -20,6 +20,7 @@ use super::product::Product;
 use super::reload::Reload;
 use super::rest::{AGAIN, ControlWaker, Wait, until};
 use crate::connected::{self, ConnectedPage, ConnectedRequest};
+use crate::headroom::Latest;
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceView};
@@ -91,6 +92,8 @@ pub struct Shell {
     handing: Pending,
     /// The configuration in use; none in a gateway that was not started from a file.
     reload: OnceLock<Box<dyn Reload>>,
+    /// The gateway beside its capacity certificate, as it was last seen.
+    headroom: Latest,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -130,6 +133,7 @@ impl Shell {
             waker,
             handing: Pending::default(),
             reload: OnceLock::new(),
+            headroom: Latest::default(),
         }
     }
 
@@ -151,6 +155,11 @@ impl Shell {
     /// A process that takes over, if there is one.
     pub(super) fn handing(&self) -> &Pending {
         &self.handing
+    }
+
+    /// Where the gateway beside its capacity certificate is seen.
+    pub(super) fn headroom(&self) -> &Latest {
+        &self.headroom
     }
 
     /// The workers' clock.
@@ -232,6 +241,7 @@ impl Shell {
             workers: workers.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
             kernel: None,
             frames: memory(&self.arena),
+            headroom: self.headroom.lock().map_or(None, |view| view.clone().map(Box::new)),
         }
     }
 

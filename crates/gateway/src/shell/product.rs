@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use dataplane::config::{Api, ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
+use dataplane::config::{Api, CertificateSection, ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
 use engine::{PortId, Time, Worker};
 use port::Steer;
 use schemars::JsonSchema;
@@ -49,6 +49,8 @@ pub struct Head<'a> {
     pub api: Option<&'a Api>,
     /// Probes of an orchestrator.
     pub health: Option<&'a Health>,
+    /// The machine's capacity certificate.
+    pub certificate: Option<&'a CertificateSection>,
     /// The event log.
     pub log: &'a Log,
     /// Where `weir show` and `weir trace` find the running process.

@@ -19,6 +19,7 @@ use super::reload::Reloader;
 use super::sections::Sections;
 use crate::api;
 use crate::cli::RunArgs;
+use crate::headroom::{self, Certified, OfDrivers};
 use crate::load::{Text, Warning};
 use crate::log;
 use crate::metrics;
@@ -71,6 +72,7 @@ struct Running<G: Gateway> {
     health: Option<metrics::Server>,
     api: Option<api::Server>,
     json: Option<Box<dyn Write>>,
+    headroom: Option<headroom::Watch>,
 }
 
 /// What a gateway touches by path and port.
@@ -95,6 +97,7 @@ fn start<G: Gateway>(
     let (config, head) = (&loaded.config, loaded.config.head());
     let uris = || head.ports.iter().map(|port| port.uri);
     let all = ports::of_all(uris(), head.workers.count);
+    let certified = certified_of::<G>(loaded)?;
     let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
     let Some((mut gateway, begun)) = G::begin(loaded, args.standby, stop.flag())? else { return Ok(None) };
     let (reach, listens) = reach_of(args, loaded, path);
@@ -114,13 +117,15 @@ fn start<G: Gateway>(
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     let api = head.api.map(|api| api_of::<G>(api, None, &process)).transpose()?;
-    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json };
+    let headroom = headroom_of(certified, &process)?;
+    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json, headroom };
     Ok(Some((running, begun)))
 }
 
 /// Goes on for the gateway that answers at the control socket.
 fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: &Stop) -> anyhow::Result<Running<G>> {
     let head = loaded.config.head();
+    let certified = certified_of::<G>(loaded)?;
     // Before the other stands still: what the first worker would measure.
     let _ = table::hint::tsc_cost();
     let mut taker = Taker::connect::<G>(path, &head)?;
@@ -148,7 +153,26 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
         (at, _) => at.map(|at| watch::serve(at.address, vitals.clone())).transpose()?,
     };
     let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
-    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json })
+    let headroom = headroom_of(certified, &process)?;
+    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json, headroom })
+}
+
+/// The certificate that a configuration names, and the allowance counters of its interfaces: before privileges are given up.
+fn certified_of<G: Gateway>(loaded: &Loaded<G>) -> anyhow::Result<Option<(Certified, OfDrivers)>> {
+    let head = loaded.config.head();
+    let Some(section) = head.certificate else { return Ok(None) };
+    let certified = Certified::read(section, G::NAME, head.workers.count)?;
+    Ok(Some((certified, OfDrivers::of(head.ports.iter().map(|port| port.uri)))))
+}
+
+/// Compares a gateway with its certificate, if it has one.
+fn headroom_of<P: Product>(
+    certified: Option<(Certified, OfDrivers)>,
+    process: &Process<P>,
+) -> std::io::Result<Option<headroom::Watch>> {
+    let Some((certified, drivers)) = certified else { return Ok(None) };
+    let latest = process.shell().headroom().clone();
+    headroom::Watch::start(process.observer().clone(), certified, Box::new(drivers), latest).map(Some)
 }
 
 /// The API of a gateway, by a listener that is there, if any.
@@ -209,7 +233,8 @@ impl<G: Gateway> Running<G> {
         }
         log::stopping(self.process.broken());
         self.vitals.stop();
-        let Self { privileges, gateway, process, watch, socket, metrics, health, api, json, .. } = self;
+        let Self { privileges, gateway, process, watch, socket, metrics, health, api, json, headroom, .. } = self;
+        drop(headroom);
         // A process that takes over binds to the same addresses.
         drop((watch, socket, metrics, health, api, listeners));
         privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))

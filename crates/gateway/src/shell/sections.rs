@@ -57,7 +57,7 @@ pub fn default_socket() -> std::path::PathBuf {
 /// |---|---|
 /// | `gateway` | the gateway's name |
 /// | `workers`, `frames`, `process`, `log` | as in [`dataplane::config`] |
-/// | `metrics`, `api`, `health` | optional |
+/// | `metrics`, `api`, `health`, `certificate` | optional |
 /// | `port`, `route`, `neighbour` | lists; `routes` adds a clause to what the schema tells of the second |
 /// | `control_socket` | a path |
 ///
@@ -122,6 +122,9 @@ macro_rules! configuration {
             /// Probes of an orchestrator.
             #[serde(default)]
             pub health: Option<$crate::shell::sections::Health>,
+            /// The machine's capacity certificate.
+            #[serde(default)]
+            pub certificate: Option<$crate::shell::sections::CertificateSection>,
             /// The event log.
             #[serde(default)]
             pub log: $crate::shell::sections::Log,
@@ -141,6 +144,7 @@ macro_rules! configuration {
                     metrics: self.metrics.as_ref(),
                     api: self.api.as_ref(),
                     health: self.health.as_ref(),
+                    certificate: self.certificate.as_ref(),
                     log: &self.log,
                     control_socket: &self.control_socket,
                 }
@@ -160,4 +164,6 @@ macro_rules! configuration {
 }
 
 #[doc(hidden)]
-pub use dataplane::config::{Api, Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+pub use dataplane::config::{
+    Api, CertificateSection, Frames, Health, Log, Metrics, Neighbour, ProcessSection, Route, Workers,
+};

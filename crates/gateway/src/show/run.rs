@@ -3,12 +3,16 @@
 use engine::Io;
 
 use super::heading;
+use crate::headroom::{Alarm, HeadroomView};
 use crate::snapshot::{KernelCounters, Snapshot, WorkerCounters};
 use crate::tables::{Style, Table, bar, count, per, si};
 
 /// The page. `all`: stages no packet has reached, too.
 pub fn text(snapshot: &Snapshot, since_start: bool, all: bool, style: Style) -> String {
     let mut out = heading(snapshot, since_start, style);
+    if let Some(view) = &snapshot.headroom {
+        out += &headroom(view, style);
+    }
     if let Some(kernel) = &snapshot.kernel {
         out += &in_kernel(kernel, snapshot, style);
     }
@@ -36,6 +40,31 @@ fn summary(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
         rate(worker.io(Io::TxPackets), "pps"),
         rate(worker.io(Io::TxBytes) * 8, "bit/s"),
         if dropped > 0 { style.alarm(&drops) } else { drops },
+    )
+}
+
+/// The gateway beside its capacity certificate.
+fn headroom(view: &HeadroomView, style: Style) -> String {
+    let alarms: Vec<String> = view
+        .alarms
+        .iter()
+        .map(|alarm| match alarm {
+            Alarm::Undelivered => format!("only {:.3} Mpps delivered", view.delivered_mpps),
+            Alarm::Cycles => {
+                let [now, certified] =
+                    [view.cycles_per_packet, view.certified_cycles_per_packet].map(|n| n.unwrap_or(0.0));
+                format!("{now:.0} cycles/packet, certified {certified:.0}")
+            }
+            Alarm::Allowance => format!("allowance exceeded: {}", view.exceeded.join(", ")),
+        })
+        .collect();
+    let alarms = if alarms.is_empty() { String::new() } else { format!(" · {}", style.alarm(&alarms.join(" · "))) };
+    format!(
+        "{} {:.0} % · offered {:.3} of {:.3} Mpps certified{alarms}\n\n",
+        style.strong("headroom"),
+        100.0 * view.headroom_ratio,
+        view.offered_mpps,
+        view.certified_mpps
     )
 }
 

@@ -65,6 +65,7 @@ fn snapshot() -> Snapshot {
         tsc_hz: 2e9,
         workers: vec![worker],
         kernel: None,
+        headroom: None,
         frames: FrameMemory {
             slots: 8192,
             slot_bytes: 2048,

@@ -22,6 +22,8 @@ use gateway::tables::{Style, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::certified::{Certified, is_known};
+
 const TABLES: [&str; 4] = [MachineRow::FILE, PriceRow::FILE, MeasurementRow::FILE, SourceRow::FILE];
 const LISTS: [(&str, &str); 3] = [("servers.toml", SERVERS), ("cards.toml", CARDS), ("sites.toml", SITES)];
 
@@ -263,24 +265,28 @@ fn export(catalogue: &Catalogue, from: Option<&Path>, folder: &Path) -> anyhow::
     Ok(())
 }
 
-/// Appends measurements to a folder's table, which is made if it is not there. Those of the same key are replaced.
+/// Appends measurements to a folder's table, which is made if it is not there. Those of the same key are replaced. Certified
+/// machines that no table has become sections of its `servers.toml`.
 ///
 /// # Errors
 /// A folder whose tables are wrong or cannot be written; a machine that is not known and has no clock.
-pub fn append(rows: Vec<MeasurementRow>, source: SourceRow, folder: &Path) -> anyhow::Result<PathBuf> {
+pub fn append(
+    rows: Vec<MeasurementRow>,
+    sources: Vec<SourceRow>,
+    certified: &[Certified],
+    folder: &Path,
+) -> anyhow::Result<PathBuf> {
     use capacity::tables::{Entry, merge, write};
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    add_servers(certified, folder)?;
     let mut own = own_tables(folder)?;
     let entry = |row| Entry { row, file: folder.join(MeasurementRow::FILE).display().to_string().into(), line: 0 };
     merge(&mut own.measurements, rows.into_iter().map(entry).collect());
-    let there = own.sources.iter().any(|entry| entry.row.source == source.source);
-    if !there {
-        own.sources.push(Entry {
-            row: source,
-            file: folder.join(SourceRow::FILE).display().to_string().into(),
-            line: 0,
-        });
-    }
+    let used = |source: &SourceRow| own.measurements.iter().any(|entry| entry.row.source == source.source);
+    let is_new = |source: &SourceRow| !own.sources.iter().any(|entry| entry.row.source == source.source);
+    let new: Vec<SourceRow> = sources.into_iter().filter(|source| used(source) && is_new(source)).collect();
+    let file = folder.join(SourceRow::FILE).display().to_string();
+    own.sources.extend(new.into_iter().map(|row| Entry { row, file: file.clone().into(), line: 0 }));
     let files = TABLES.into_iter().chain(LISTS.map(|(name, _)| name));
     let begun = files.into_iter().any(|name| folder.join(name).exists());
     let mut all = Shelf::read(begun.then_some(folder))?;
@@ -291,6 +297,19 @@ pub fn append(rows: Vec<MeasurementRow>, source: SourceRow, folder: &Path) -> an
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(folder.join(MeasurementRow::FILE))
+}
+
+/// Writes a section for each certified machine that no table has.
+fn add_servers(certified: &[Certified], folder: &Path) -> anyhow::Result<()> {
+    let files = TABLES.into_iter().chain(LISTS.map(|(name, _)| name));
+    let begun = files.into_iter().any(|name| folder.join(name).exists());
+    let shelf = Shelf::read(begun.then_some(folder))?;
+    let path = folder.join("servers.toml");
+    for machine in certified.iter().filter(|one| !is_known(&one.machine, &shelf.catalogue, &shelf.servers)) {
+        let text = if path.exists() { std::fs::read_to_string(&path)? + "\n" } else { String::new() };
+        std::fs::write(&path, text + &machine.section()).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// What is known, counted.

@@ -10,6 +10,7 @@ use capacity::question::{PointInput, Question};
 use gateway::load::{LoadError, Text};
 
 use super::catalogue::{Shelf, over};
+use super::certified::Certified;
 
 /// A plan, its text, and the world it is answered in.
 pub struct Plan {
@@ -37,6 +38,14 @@ impl Plan {
     /// # Errors
     /// [`LoadError`], pointing at the key, or at the cell of a table.
     pub fn read_with(path: &Path, catalogue: Option<&Path>) -> Result<Self, LoadError> {
+        Self::read_certified(path, catalogue, &[])
+    }
+
+    /// The same with machines that certificates are of.
+    ///
+    /// # Errors
+    /// As [`Plan::read_with`].
+    pub fn read_certified(path: &Path, catalogue: Option<&Path>, machines: &[Certified]) -> Result<Self, LoadError> {
         let text = Text::read(path)?;
         let mut question: Question = text.parse()?;
         let beside = |key: &str, name: &Option<String>, help: &str| {
@@ -65,6 +74,9 @@ impl Plan {
         }
         over(&mut servers, equipped(question.server.clone(), &text)?, |server| &server.name);
         over(&mut shelf.servers, servers, |server| &server.name);
+        for machine in machines {
+            machine.add(&mut shelf.catalogue, &mut shelf.servers)?;
+        }
         shelf.finish()?;
         let own = question.point.len();
         question.point.extend(shelf.catalogue.points(question.gateway));

@@ -283,7 +283,7 @@ fn results_are_kept_as_measurements() {
     let measured = measured(&report, None).unwrap();
     for _ in 0..2 {
         let rows = measured.iter().map(|one| one.row().unwrap()).collect();
-        catalogue::append(rows, calibrate::source(), &folder).unwrap();
+        catalogue::append(rows, vec![calibrate::source()], &[], &folder).unwrap();
     }
     let table = std::fs::read_to_string(folder.join("measurements.tsv")).unwrap();
     assert_eq!(table.lines().count(), 2, "the same result is there once: {table}");
@@ -345,4 +345,71 @@ fn a_plan_is_calibrated_by_results() {
     let expected = mpps(512.0, users);
     let found = one.each.packets.unwrap().mpps();
     assert!((found / expected - 1.0).abs() < 0.03, "{found} for {expected}: {:?}", one.rests_on);
+}
+
+/// A certificate of a machine of that name in a folder of its own.
+fn certificate_of(name: &str, machine_type: Option<&str>) -> (PathBuf, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("weir-certified-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut full = crate::probe::tests::full();
+    full.host.machine_type = machine_type.map(str::to_owned);
+    full.host.hostname = "rack4".into();
+    let file = folder.join("certificate.json");
+    std::fs::write(&file, certificate::Key::from_seed([5; 32]).sign(&full).text()).unwrap();
+    (folder, file)
+}
+
+#[test]
+fn a_certificate_is_a_machine_with_points_and_limits() {
+    for (name, machine_type, machine) in [("known", Some("c5n.4xlarge"), "c5n.4xlarge"), ("new", None, "rack4")] {
+        let (folder, file) = certificate_of(name, machine_type);
+        let (measured, certified) = from(std::slice::from_ref(&file), None).unwrap();
+        assert_eq!((measured.len(), measured[0].machine.as_str(), measured[0].gateway), (1, machine, Some("upf")));
+        assert!((measured[0].cost_ns[4] - 1000.0).abs() < 1e-6, "3,000 cycles at 3 GHz");
+        let plan = root().join("examples/plan-upf.toml");
+        let plan = read::Plan::read_certified(&plan, None, &certified).unwrap();
+        let found = plan.world.machines.iter().find(|one| one.name == machine).expect("it is a machine");
+        let packets = found.packets.as_ref().expect("it has a limit");
+        // 2 queues forwarded 3.125 Mpps of 64 B.
+        let is_certified = packets.source.contains("weir probe quick") && packets.high.mpps() >= 3.1;
+        assert!(is_certified, "{packets:?}");
+        let points = plan.answer(&measured);
+        assert!(points.is_ok(), "{:?}", points.err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn certificates_become_rows_of_a_catalogue() {
+    let (folder, file) = certificate_of("rows", None);
+    let (measured, certified) = from(std::slice::from_ref(&file), None).unwrap();
+    let tables = folder.join("tables");
+    append(&measured, &certified, &tables).unwrap();
+    append(&measured, &certified, &tables).unwrap();
+    let rows = std::fs::read_to_string(tables.join("measurements.tsv")).unwrap();
+    let of = |words: [&str; 3]| {
+        rows.lines().filter(|line| words.iter().all(|word| line.split('\t').any(|cell| cell == *word))).count()
+    };
+    for counting in ["receive", "transmit", "forwarded"] {
+        assert_eq!(of(["rack4", counting, "queue"]), 2, "{rows}");
+        assert_eq!(of(["rack4", counting, "interface"]), 2, "{rows}");
+    }
+    assert_eq!((of(["forwarded", "instance", "limit"]), of(["upf", "instance", "point"])), (1, 1), "{rows}");
+    assert_eq!(of(["receive", "queue", "limit"]), 0, "the generator was the limit");
+    assert!(rows.lines().skip(1).all(|line| line.contains("2026-01-31")), "{rows}");
+    let servers = std::fs::read_to_string(tables.join("servers.toml")).unwrap();
+    assert_eq!(servers.matches("name = \"rack4\"").count(), 1, "once");
+    let plan = root().join("examples/plan-upf.toml");
+    assert!(read::Plan::read_with(&plan, Some(&tables)).unwrap().answer(&[]).is_ok());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_changed_certificate_is_no_machine() {
+    let (folder, file) = certificate_of("changed", None);
+    let text = std::fs::read_to_string(&file).unwrap().replace("\"cpus\": 3", "\"cpus\": 64");
+    std::fs::write(&file, text).unwrap();
+    let error = from(std::slice::from_ref(&file), None).unwrap_err().to_string();
+    assert!(error.contains("certificate.json was changed after it was signed: `host` differs"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,0 +1,126 @@
+//! The side that asks an agent.
+
+use std::io::{self, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::peer::{Arrivals, now_ns};
+use super::protocol::{Answer, Request, prove_to_agent, read_line, write_line};
+
+/// An agent is given so long to accept.
+const CONNECT: Duration = Duration::from_secs(5);
+/// An answer takes so long at most, beyond the time that packets are sent.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Round trips, of which the shortest tells most of the clocks.
+const ROUND_TRIPS: usize = 16;
+
+/// The agent's clock beside this host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// This host's clock is ahead by so much.
+    pub offset_ns: i64,
+    /// The shortest round trip: the offset is off by half of it at most.
+    pub round_trip_ns: i64,
+}
+
+/// A connection to an agent.
+pub struct Client {
+    out: TcpStream,
+    input: BufReader<TcpStream>,
+    at: SocketAddr,
+    never: AtomicBool,
+}
+
+impl Client {
+    /// Connects, and both sides prove that they have the secret.
+    ///
+    /// # Errors
+    /// No agent is there, or it has another secret.
+    pub fn connect(at: SocketAddr, secret: &[u8]) -> io::Result<Self> {
+        let out = TcpStream::connect_timeout(&at, CONNECT)?;
+        out.set_nodelay(true)?;
+        out.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, never: AtomicBool::new(false) };
+        prove_to_agent(&mut client.input, &mut client.out, secret)?;
+        Ok(client)
+    }
+
+    /// This host's address, as the agent sees it.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.out.local_addr()
+    }
+
+    fn ask(&mut self, request: &Request, more: f64) -> io::Result<Answer> {
+        write_line(&mut self.out, request)?;
+        let most = ANSWER + Duration::from_secs_f64(more);
+        let line = read_line(&mut self.input, &self.never, most)?;
+        let line =
+            line.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"))?;
+        match serde_json::from_str(&line)? {
+            Answer::Refused { why } => Err(io::Error::other(format!("the agent refused: {why}"))),
+            answer => Ok(answer),
+        }
+    }
+
+    fn unexpected<T>(answer: &Answer) -> io::Result<T> {
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unexpected answer of the agent: {answer:?}")))
+    }
+
+    /// Compares clocks by round trips: the agent's answer was made between asking and hearing it.
+    ///
+    /// # Errors
+    /// The connection.
+    pub fn clock(&mut self) -> io::Result<Clocks> {
+        let mut best = Clocks { offset_ns: 0, round_trip_ns: i64::MAX };
+        for _ in 0..ROUND_TRIPS {
+            let before = now_ns();
+            let answer = self.ask(&Request::Clock, 0.0)?;
+            let after = now_ns();
+            let Answer::Clock { ns } = answer else { return Self::unexpected(&answer) };
+            if after - before < best.round_trip_ns {
+                best = Clocks { offset_ns: before + (after - before) / 2 - ns, round_trip_ns: after - before };
+            }
+        }
+        Ok(best)
+    }
+
+    /// Has it count at a port of its own; returns where packets are to be sent to.
+    ///
+    /// # Errors
+    /// The connection, or the agent has no port.
+    pub fn receive(&mut self) -> io::Result<SocketAddr> {
+        let offset_ns = self.clock()?.offset_ns;
+        match self.ask(&Request::Receive { offset_ns }, 0.0)? {
+            Answer::Receiving { port } => Ok(SocketAddr::new(self.at.ip(), port)),
+            answer => Self::unexpected(&answer),
+        }
+    }
+
+    /// What has arrived there so far.
+    ///
+    /// # Errors
+    /// The connection.
+    pub fn count(&mut self) -> io::Result<Arrivals> {
+        match self.ask(&Request::Count, 0.0)? {
+            Answer::Counted(arrivals) => Ok(arrivals),
+            answer => Self::unexpected(&answer),
+        }
+    }
+
+    /// Has it send to a port of this host; returns packets sent, once they are.
+    ///
+    /// # Errors
+    /// The connection, or the agent cannot send.
+    pub fn send(&mut self, port: u16, frame_bytes: u32, packets_per_second: f64, seconds: f64) -> io::Result<u64> {
+        // JSON has no infinity.
+        let packets_per_second = packets_per_second.min(1e12);
+        match self.ask(&Request::Send { port, frame_bytes, packets_per_second, seconds }, seconds)? {
+            Answer::Sent { packets, .. } => Ok(packets),
+            answer => Self::unexpected(&answer),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `weir agent`: the other host of a measurement. A control connection (TCP, a JSON object a line) asks it to count
+//! what arrives at a UDP port, to send, and for its clock. Both sides prove that they have the shared secret.
+//!
+//! | file | content |
+//! |---|---|
+//! | `protocol` | messages, proof of the secret |
+//! | `peer` | sending at a rate, counting what arrives |
+//! | `client` | the side that asks |
+
+mod client;
+mod peer;
+mod protocol;
+
+use std::io::{self, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use client::{Client, Clocks};
+pub use peer::{Arrivals, Receiver, now_ns, send};
+pub use protocol::SECRET_BYTES;
+
+use protocol::{Answer, Request, prove_to_client, read_line, write_line};
+
+/// Between two looks at the stop flag.
+const LOOK: Duration = Duration::from_millis(100);
+/// A client that says nothing for so long is gone.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Seconds that one request may send.
+const LONGEST_SEND: f64 = 60.0;
+
+/// Serves clients one after the other until `stop` is set.
+///
+/// # Errors
+/// The listener cannot be used.
+pub fn serve(listener: &TcpListener, secret: &[u8], stop: &AtomicBool, log: &mut dyn FnMut(String)) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, from)) => {
+                log(format!("{from}: connected"));
+                let ended = client_of(stream, from, secret, stop);
+                log(match ended {
+                    Ok(()) => format!("{from}: connection closed"),
+                    Err(error) => format!("{from}: {error}"),
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn client_of(stream: TcpStream, from: SocketAddr, secret: &[u8], stop: &AtomicBool) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    let (mut out, mut input) = (stream.try_clone()?, BufReader::new(stream.try_clone()?));
+    prove_to_client(&mut input, &mut out, secret, stop)?;
+    let mut receiver = None;
+    while let Some(line) = read_line(&mut input, stop, SILENCE)? {
+        let answer = match serde_json::from_str::<Request>(&line) {
+            Err(error) => Answer::Refused { why: error.to_string() },
+            Ok(Request::Clock) => Answer::Clock { ns: now_ns() },
+            Ok(Request::Receive { offset_ns }) => {
+                let local = SocketAddr::new(stream.local_addr()?.ip(), 0);
+                let begun = Receiver::start(local, offset_ns)?;
+                let port = begun.port()?;
+                receiver = Some(begun);
+                Answer::Receiving { port }
+            }
+            Ok(Request::Count) => match &receiver {
+                Some(receiver) => Answer::Counted(receiver.arrivals()),
+                None => Answer::Refused { why: "count before receive".to_owned() },
+            },
+            Ok(Request::Send { port, frame_bytes, packets_per_second, seconds }) => {
+                // Only to the host that asks: an agent is no source of attacks.
+                let to = SocketAddr::new(from.ip(), port);
+                let seconds = seconds.clamp(0.0, LONGEST_SEND);
+                let (sent, seconds) = send(to, frame_bytes, packets_per_second, seconds, stop)?;
+                Answer::Sent { packets: sent, seconds }
+            }
+        };
+        write_line(&mut out, &answer)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(secret: &'static [u8], f: impl FnOnce(SocketAddr)) -> Vec<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (at, stop) = (listener.local_addr().unwrap(), AtomicBool::new(false));
+        let mut said = Vec::new();
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| serve(&listener, secret, &stop, &mut |line| said.push(line)));
+            f(at);
+            stop.store(true, Ordering::Relaxed);
+            serving.join().unwrap().unwrap();
+        });
+        said
+    }
+
+    #[test]
+    fn packets_are_sent_and_counted_both_ways() {
+        agent(b"secret", |at| {
+            let stop = AtomicBool::new(false);
+            let mut client = Client::connect(at, b"secret").unwrap();
+            let clock = client.clock().unwrap();
+            // The same clock, looked at from the same host.
+            assert!(clock.offset_ns.unsigned_abs() < 50_000_000 && clock.round_trip_ns > 0, "{clock:?}");
+            let to = client.receive().unwrap();
+            let before = client.count().unwrap();
+            let (sent, _) = send(to, 64, 5000.0, 0.2, &stop).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            let after = client.count().unwrap();
+            let arrived = after.packets - before.packets;
+            assert!(sent > 500 && arrived * 10 > sent * 9 && after.at_ns > before.at_ns, "{arrived} of {sent}");
+            assert!(after.latency_us.is_some_and(|us| us < 50_000.0), "{after:?}");
+            let receiver = Receiver::start(SocketAddr::new(at.ip(), 0), 0).unwrap();
+            let sent = client.send(receiver.port().unwrap(), 1400, 5000.0, 0.2).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            let arrived = receiver.arrivals();
+            assert!(arrived.packets * 10 > sent * 9, "{} of {sent}", arrived.packets);
+            assert_eq!(arrived.bytes, arrived.packets * 1396, "frames without FCS");
+        });
+    }
+
+    #[test]
+    fn who_has_another_secret_is_refused() {
+        let said = agent(b"secret", |at| {
+            let error = Client::connect(at, b"other").err().expect("refused").to_string();
+            assert!(error.contains("secret"), "{error}");
+            assert!(Client::connect(at, b"secret").unwrap().clock().is_ok(), "the next one is served");
+        });
+        assert!(said.iter().any(|line| line.contains("wrong secret")), "{said:?}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Burst credit against an agent on another host: sent there and counted there, and the other way round.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use certificate::{BurstUnit, Certificate, Direction, Run, SCHEMA};
+
+use super::burst::{BurstOptions, Device, Slice, allowance};
+use super::{Progress, Steps, machine_facts};
+use crate::agent::{Arrivals, Client, Receiver, send};
+use crate::error::BenchError;
+use crate::host::{CpuTime, date};
+use crate::report::VERSION;
+
+/// How burst credit is looked for.
+#[derive(Clone, Debug)]
+pub struct AgentBurst {
+    /// The agent.
+    pub agent: SocketAddr,
+    /// Shared with it.
+    pub secret: Vec<u8>,
+    /// Received and sent, or one of them.
+    pub directions: Vec<Direction>,
+    /// Bytes and packets, or one of them.
+    pub units: Vec<BurstUnit>,
+    /// For all of it.
+    pub minutes: f64,
+    /// Bits of frames a second that are offered at most; infinite: what the sockets can send.
+    pub peak_bits: f64,
+    /// Baseline of bits a second, where it is known.
+    pub baseline_bits: Option<f64>,
+    /// Seconds of rest before each.
+    pub rest_seconds: f64,
+    /// The command line, for the certificate.
+    pub command: String,
+}
+
+/// Frames that an allowance of bytes, or of packets, is looked for with; with FCS.
+fn frame_bytes(unit: BurstUnit) -> u32 {
+    match unit {
+        BurstUnit::Bytes => 1400,
+        BurstUnit::Packets => 64,
+    }
+}
+
+/// Of the time of one allowance, the first peak.
+const PEAK: f64 = 0.4;
+/// Seconds of a sample, at least and at most.
+const SLICE: (f64, f64) = (0.05, 5.0);
+/// A sample is made of pieces so long: Ctrl-C waits for the end of one.
+const PIECE: f64 = 0.4;
+
+/// An agent as a device.
+struct AgentDevice<'s> {
+    client: Client,
+    direction: Direction,
+    unit: BurstUnit,
+    /// Where packets are sent to.
+    to: SocketAddr,
+    receiver: Receiver,
+    stop: &'s AtomicBool,
+}
+
+impl AgentDevice<'_> {
+    fn failed(error: std::io::Error) -> BenchError {
+        BenchError::system("weir agent", error)
+    }
+
+    fn arrivals(&mut self) -> Result<Arrivals, BenchError> {
+        match self.direction {
+            Direction::Out => self.client.count().map_err(Self::failed),
+            Direction::In => Ok(self.receiver.arrivals()),
+        }
+    }
+
+    fn piece(&mut self, pps: f64, seconds: f64) -> Result<Slice, BenchError> {
+        let (frame, before) = (frame_bytes(self.unit), self.arrivals()?);
+        let sent = match self.direction {
+            Direction::Out => send(self.to, frame, pps, seconds, self.stop).map_err(Self::failed)?.0,
+            Direction::In => self.client.send(self.to.port(), frame, pps, seconds).map_err(Self::failed)?,
+        };
+        let after = self.arrivals()?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(BenchError::Interrupted);
+        }
+        let offered = sent as f64 * f64::from(frame - 4);
+        Ok(match self.unit {
+            BurstUnit::Bytes => Slice {
+                seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
+                offered,
+                delivered: (after.bytes - before.bytes) as f64,
+                latency_us: after.latency_us,
+            },
+            BurstUnit::Packets => Slice {
+                seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
+                offered: sent as f64,
+                delivered: (after.packets - before.packets) as f64,
+                latency_us: after.latency_us,
+            },
+        })
+    }
+}
+
+impl Device for AgentDevice<'_> {
+    type Error = BenchError;
+
+    fn load(&mut self, per_second: f64, seconds: f64) -> Result<Slice, BenchError> {
+        let each = match self.unit {
+            BurstUnit::Bytes => f64::from(frame_bytes(self.unit) - 4),
+            BurstUnit::Packets => 1.0,
+        };
+        let pieces = (seconds / PIECE).ceil().max(1.0) as u32;
+        let mut all = Slice::default();
+        for _ in 0..pieces {
+            let piece = self.piece(per_second / each, seconds / f64::from(pieces))?;
+            all.seconds += piece.seconds;
+            all.offered += piece.offered;
+            all.delivered += piece.delivered;
+            all.latency_us = piece.latency_us.or(all.latency_us);
+        }
+        Ok(all)
+    }
+
+    fn idle(&mut self, seconds: f64) -> Result<(), BenchError> {
+        let begun = Instant::now();
+        while begun.elapsed().as_secs_f64() < seconds {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            let left = seconds - begun.elapsed().as_secs_f64();
+            std::thread::sleep(std::time::Duration::from_secs_f64(left.clamp(0.0, 0.1)));
+        }
+        Ok(())
+    }
+}
+
+fn device<'s>(
+    burst: &AgentBurst,
+    (direction, unit): (Direction, BurstUnit),
+    stop: &'s AtomicBool,
+) -> Result<AgentDevice<'s>, BenchError> {
+    let failed = AgentDevice::failed;
+    let mut client = Client::connect(burst.agent, &burst.secret).map_err(failed)?;
+    // The agent's clock is ahead of ours by the opposite.
+    let offset = -client.clock().map_err(failed)?.offset_ns;
+    let local = SocketAddr::new(client.local().map_err(failed)?.ip(), 0);
+    let receiver = Receiver::start(local, offset).map_err(failed)?;
+    let to = match direction {
+        Direction::Out => client.receive().map_err(failed)?,
+        Direction::In => SocketAddr::new(local.ip(), receiver.port().map_err(failed)?),
+    };
+    Ok(AgentDevice { client, direction, unit, to, receiver, stop })
+}
+
+/// Looks for burst credit by direction and unit. Interrupted, what was found so far is returned, marked incomplete.
+///
+/// # Errors
+/// No agent is there, or it has another secret.
+pub fn agent_burst(
+    burst: &AgentBurst,
+    stop: &AtomicBool,
+    show: &mut dyn FnMut(&Progress),
+) -> Result<Certificate, BenchError> {
+    let (begun, cpu, when) = (Instant::now(), CpuTime::now(), date());
+    let all: Vec<(Direction, BurstUnit)> =
+        burst.directions.iter().flat_map(|way| burst.units.iter().map(|unit| (*way, *unit))).collect();
+    let each = (burst.minutes * 60.0 / all.len().max(1) as f64 - burst.rest_seconds).max(1.0);
+    let name =
+        |(direction, unit): &(Direction, BurstUnit)| format!("burst credit, {direction:?} {unit:?}").to_lowercase();
+    let planned = all.iter().map(|one| (name(one), each + burst.rest_seconds)).collect();
+    let (mut steps, mut found) = (Steps::new(planned, show, stop), Certificate::default());
+    let mut done = Ok(());
+    for (direction, unit) in &all {
+        let per_unit = if *unit == BurstUnit::Bytes { 8.0 } else { 8.0 * f64::from(frame_bytes(*unit) - 4) };
+        let options = BurstOptions {
+            direction: *direction,
+            unit: *unit,
+            peak_per_second: burst.peak_bits / per_unit,
+            rest_seconds: burst.rest_seconds,
+            peak_seconds: each * PEAK,
+            slice_seconds: (each * PEAK / 400.0).clamp(SLICE.0, SLICE.1),
+            baseline_per_second: burst.baseline_bits.map(|bits| bits / per_unit),
+        };
+        done = steps
+            .next()
+            .and_then(|()| device(burst, (*direction, *unit), stop))
+            .and_then(|mut device| allowance(&mut device, &options, &mut |_, _| {}))
+            .map(|allowance| found.allowances.push(allowance));
+        if done.is_err() {
+            break;
+        }
+    }
+    let is_complete = done.is_ok();
+    match done {
+        Ok(()) => {}
+        Err(BenchError::Interrupted) => found.notes.push("interrupted: later steps were not made".to_owned()),
+        Err(error) if found.allowances.is_empty() => return Err(error),
+        Err(error) => found.notes.push(format!("ended early: {error}")),
+    }
+    found.notes.push("sent by UDP sockets: a limit of sender or receiver, whichever is lower".to_owned());
+    Ok(Certificate {
+        schema: SCHEMA,
+        date: when,
+        version: VERSION.to_owned(),
+        host: machine_facts::host("the kernel's route to the agent".to_owned(), 1, CpuTime::now().since(&cpu).0),
+        run: Run {
+            command: burst.command.clone(),
+            port: "udp".to_owned(),
+            place: format!("this host and the agent {}", burst.agent),
+            seconds: begun.elapsed().as_secs_f64(),
+            is_complete,
+        },
+        ..found
+    })
+}

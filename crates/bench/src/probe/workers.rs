@@ -1,0 +1,146 @@
+//! Threads that receive, transmit or forward packets, and nothing else: what any program on these ports could do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use certificate::Task;
+use frame::{Arena, Batch, Pool, Port};
+
+use crate::error::BenchError;
+use crate::thread::{Urgency, pin, urge};
+
+/// Packets that a transmitting worker hands over at a time.
+const BURST: usize = 32;
+
+/// Packets of a worker so far.
+#[derive(Default)]
+struct Counters {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+/// Workers of a link's two ports, each with a queue.
+pub(super) struct Workers {
+    stop: Arc<AtomicBool>,
+    counters: Vec<Arc<Counters>>,
+    threads: Vec<JoinHandle<()>>,
+    // Packet buffers outlive the threads that use them.
+    _arenas: Vec<Arc<Arena>>,
+}
+
+/// What one worker is given.
+pub(super) struct Seat {
+    /// The access side's port and the core side's.
+    pub ports: [Box<dyn Port>; 2],
+    pub pool: Pool,
+    pub arena: Arc<Arena>,
+    pub cpu: usize,
+}
+
+impl Workers {
+    /// Starts a thread for each seat. `frames` are what transmitting workers send, without FCS.
+    ///
+    /// # Errors
+    /// No thread is started.
+    pub fn start(task: Task, seats: Vec<Seat>, frames: &Arc<[Vec<u8>]>, shares_cpu: bool) -> Result<Self, BenchError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut all = Self { stop, counters: vec![], threads: vec![], _arenas: vec![] };
+        for (n, Seat { ports, pool, arena, cpu }) in seats.into_iter().enumerate() {
+            let counters = Arc::new(Counters::default());
+            all.counters.push(counters.clone());
+            all._arenas.push(arena);
+            let (stop, frames) = (all.stop.clone(), frames.clone());
+            let mut worker = Worker { ports, pool, batch: Batch::new(), counters, frames, next: 0 };
+            let run = move || {
+                pin(cpu);
+                urge(Urgency::Brisk);
+                while !stop.load(Ordering::Relaxed) {
+                    let moved = (0..16).fold(false, |moved, _| worker.turn(task) | moved);
+                    if shares_cpu && !moved {
+                        std::thread::yield_now();
+                    }
+                }
+                worker.close();
+            };
+            let thread = std::thread::Builder::new().name(format!("probe-{n}")).spawn(run);
+            all.threads.push(thread.map_err(|error| BenchError::system("starting a thread", error))?);
+        }
+        Ok(all)
+    }
+
+    /// Packets received and sent so far, all workers together.
+    pub fn packets(&self) -> [u64; 2] {
+        let sum = |of: fn(&Counters) -> &AtomicU64| {
+            self.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
+        };
+        [sum(|counters| &counters.received), sum(|counters| &counters.sent)]
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    ports: [Box<dyn Port>; 2],
+    pool: Pool,
+    batch: Batch,
+    counters: Arc<Counters>,
+    frames: Arc<[Vec<u8>]>,
+    next: usize,
+}
+
+impl Worker {
+    /// One burst; whether there was one.
+    fn turn(&mut self, task: Task) -> bool {
+        match task {
+            Task::Receive => {
+                let received = self.receive();
+                self.pool.give_all(&mut self.batch);
+                received
+            }
+            Task::Forward => self.receive() && self.send(),
+            Task::Transmit => {
+                for _ in 0..BURST {
+                    let Some(frame) = self.pool.make(&self.frames[self.next]) else { break };
+                    self.next = (self.next + 1) % self.frames.len();
+                    if let Err(frame) = self.batch.push(frame) {
+                        self.pool.give(frame);
+                        break;
+                    }
+                }
+                self.send()
+            }
+        }
+    }
+
+    fn receive(&mut self) -> bool {
+        let core = &mut self.ports[1];
+        core.service(&mut self.pool);
+        let received = core.rx_burst(&mut self.pool, &mut self.batch);
+        self.counters.received.fetch_add(received as u64, Ordering::Relaxed);
+        received > 0
+    }
+
+    fn send(&mut self) -> bool {
+        let access = &mut self.ports[0];
+        access.service(&mut self.pool);
+        let sent = access.tx_burst(&mut self.pool, &mut self.batch);
+        access.kick(&mut self.pool);
+        self.pool.give_all(&mut self.batch);
+        self.counters.sent.fetch_add(sent as u64, Ordering::Relaxed);
+        sent > 0
+    }
+
+    fn close(mut self) {
+        for port in &mut self.ports {
+            port.close(&mut self.pool);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `weir probe burst` and `weir agent`.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use ::bench::agent::{SECRET_BYTES, serve};
+use ::bench::probe::agent_burst::{AgentBurst, agent_burst};
+use anyhow::Context;
+use certificate::{BurstUnit, Direction};
+use clap::{Args, ValueEnum};
+use gateway::fail::Usage;
+use gateway::signals;
+
+use super::{OutArgs, measure, minutes, open_key};
+
+/// `weir probe burst`.
+#[derive(Debug, Args)]
+pub struct BurstArgs {
+    /// Where weir agent listens on the other host.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub agent: String,
+    /// A file with the secret that both have.
+    #[arg(long, value_name = "FILE")]
+    pub secret: PathBuf,
+    /// Minutes for all directions and units together; burst credit of clouds lasts 5 to 60 minutes at peak.
+    #[arg(long, value_name = "N", default_value = "180", value_parser = minutes)]
+    pub minutes: f64,
+    /// Only what this host sends, or receives.
+    #[arg(long, value_enum)]
+    pub direction: Option<Way>,
+    /// Only bytes (frames of 1400 B), or packets (of 64 B).
+    #[arg(long, value_enum)]
+    pub unit: Option<Unit>,
+    /// Bits of frames offered a second at most, such as 25Gbps [default: what sockets can send].
+    #[arg(long, value_name = "RATE", value_parser = bits)]
+    pub peak: Option<u64>,
+    /// The baseline that is known from elsewhere: where the peak lasts to the end, the depth is at least what is
+    /// beyond it.
+    #[arg(long, value_name = "RATE", value_parser = bits)]
+    pub baseline: Option<u64>,
+    /// Seconds of rest before each direction and unit, in which credit comes back.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub rest: u32,
+    /// Output.
+    #[command(flatten)]
+    pub out: OutArgs,
+}
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    In,
+    Out,
+}
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    Bytes,
+    Packets,
+}
+
+/// `weir agent`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir agent 10.0.0.2:4780 --secret FILE       on the other host, then
+  weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 60
+
+Both hosts have the same secret in a file of mode 0600; it is never sent: both sides prove that they
+have it. The agent sends packets only to the host that asks, serves one probe at a time, and ends
+with Ctrl-C.")]
+pub struct AgentArgs {
+    /// Where to listen: an address of this host, or :PORT for loopback only.
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub listen: String,
+    /// A file with the secret that both have.
+    #[arg(long, value_name = "FILE")]
+    pub secret: PathBuf,
+}
+
+fn bits(text: &str) -> Result<u64, String> {
+    quantity::bit_rate(text).filter(|bits| *bits > 0).ok_or_else(|| "allowed: a rate such as 10Gbps".to_owned())
+}
+
+/// A secret without the white space around it.
+fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let wrong = |error: &dyn std::fmt::Display| Usage(format!("--secret {}: {error}", path.display()));
+    let mode = fs::metadata(path).map_err(|error| wrong(&error))?.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let why = format!("has mode {mode:04o}: others can read it; allowed: 0600");
+        return Err(wrong(&why).into());
+    }
+    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let text = text.trim().as_bytes().to_vec();
+    if text.len() < SECRET_BYTES {
+        return Err(wrong(&format!("a secret has at least {SECRET_BYTES} characters")).into());
+    }
+    Ok(text)
+}
+
+fn address(option: &str, text: &str) -> anyhow::Result<SocketAddr> {
+    let full = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
+    let found =
+        full.to_socket_addrs().map_err(|error| Usage(format!("{option} {text}: {error}; allowed: HOST:PORT")))?;
+    Ok(found.into_iter().next().ok_or_else(|| Usage(format!("{option} {text}: no address")))?)
+}
+
+/// Runs `weir probe burst`.
+///
+/// # Errors
+/// No agent is there, it has another secret, or a file cannot be written.
+pub fn run(args: &BurstArgs) -> anyhow::Result<()> {
+    let burst = AgentBurst {
+        agent: address("--agent", &args.agent)?,
+        secret: secret(&args.secret)?,
+        directions: match args.direction {
+            None => vec![Direction::Out, Direction::In],
+            Some(Way::Out) => vec![Direction::Out],
+            Some(Way::In) => vec![Direction::In],
+        },
+        units: match args.unit {
+            None => vec![BurstUnit::Bytes, BurstUnit::Packets],
+            Some(Unit::Bytes) => vec![BurstUnit::Bytes],
+            Some(Unit::Packets) => vec![BurstUnit::Packets],
+        },
+        minutes: args.minutes,
+        peak_bits: args.peak.map_or(f64::INFINITY, |bits| bits as f64),
+        baseline_bits: args.baseline.map(|bits| bits as f64),
+        rest_seconds: f64::from(args.rest),
+        command: format!("weir probe burst --minutes {}", args.minutes),
+    };
+    let key = open_key(&args.out)?;
+    measure(&key, &args.out, |stop, show| agent_burst(&burst, stop, show))
+}
+
+/// Runs `weir agent` until it is told to stop.
+///
+/// # Errors
+/// The secret is not readable, or the address is taken.
+pub fn agent(args: &AgentArgs) -> anyhow::Result<()> {
+    let secret = secret(&args.secret)?;
+    let at = address("ADDRESS:PORT", &args.listen)?;
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    let listener = TcpListener::bind(at).with_context(|| format!("listening on {at}"))?;
+    eprintln!("weir agent listens on {}", listener.local_addr()?);
+    serve(&listener, &secret, &stop, &mut |line| eprintln!("{line}")).context("weir agent")
+}

@@ -1,0 +1,123 @@
+//! `weir probe` and `weir agent` as processes: in namespaces, with a token bucket of the kernel's as judge. Needs root.
+
+mod net;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use certificate::{Band, Certificate, GatewayRate, Key};
+use net::{Net, Running, WEIR, json, ok, until, user_plane, well, within};
+
+/// Rate, burst and limit of the queueing discipline `tbf`.
+const RATE: f64 = 5e6;
+const BURST: f64 = 20e6;
+
+fn secret(net: &Net) -> String {
+    let file = net.file("secret");
+    fs::write(&file, "a secret of this test\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn burst_credit_of_a_kernel_bucket_is_found() {
+    let (net, key) = (Net::new("burst"), std::env::temp_dir().join(format!("weir-burst-{}.key", std::process::id())));
+    let (host, secret) = (&net.host, secret(&net));
+    // What the host sends: 5 MB/s once 20 MB are used; a queue of four packets, so that what is over it is dropped.
+    let bucket = format!("rate {}bit burst {BURST} limit 6000", RATE * 8.0);
+    ok(&format!("ip netns exec {host} tc qdisc add dev smf0 root tbf {bucket}"));
+    let mut agent = within(&net.gateway, WEIR);
+    agent.args(["agent", "10.0.4.1:4780", "--secret", &secret]);
+    let agent = Running::start(agent, &net.file("agent.err"));
+    until("an agent that listens", || {
+        fs::read_to_string(net.file("agent.err")).unwrap().contains("listens on").then_some(())
+    });
+    let mut probe = within(host, WEIR);
+    probe.args(
+        "probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 160Mbps --json".split(' '),
+    );
+    let out = well(probe.args(["--secret", &secret, "--key"]).arg(&key).output().unwrap());
+    let found: Certificate = serde_json::from_slice(&out.stdout).unwrap();
+    agent.stop();
+    fs::remove_file(key).unwrap();
+    let one = &found.allowances[0];
+    let said = format!("{:?}", certificate::Allowance { samples: vec![], ..one.clone() });
+    let is_near = |found: f64, truth: f64, part: f64| (found / truth - 1.0).abs() < part;
+    assert!(is_near(one.baseline_per_second, RATE, 0.05), "{said}");
+    assert!(is_near(one.peak_per_second, 20e6, 0.1), "{said}");
+    // A machine that is busy with other tests gives and takes some.
+    assert!(is_near(one.depth.unwrap(), BURST, 0.15) && !one.is_lower_bound, "{said}");
+    assert!(is_near(one.refill_per_second.unwrap(), RATE, 0.3), "{said}");
+    assert!(found.run.is_complete && !found.signature.is_empty(), "{:?}", found.notes);
+}
+
+#[test]
+fn an_interrupted_probe_writes_what_there_is() {
+    let folder = std::env::temp_dir().join(format!("weir-probe-int-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (file, page) = (folder.join("certificate.json"), folder.join("page.html"));
+    let mut probe = Command::new(WEIR);
+    probe.args(["probe", "quick", "--minutes", "2", "--key"]).arg(folder.join("key")).arg("-o").arg(&page);
+    probe.arg("--json").arg(&file).stdout(Stdio::null());
+    let said = folder.join("said");
+    let running = probe.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+    until("the fourth step", || fs::read_to_string(&said).unwrap().contains("step 4 of").then_some(()));
+    let (begun, pid) = (Instant::now(), running.id());
+    ok(&format!("kill -INT {pid}"));
+    let out = running.wait_with_output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?} after Ctrl-C, beside other tests", begun.elapsed());
+    let text = fs::read_to_string(&said).unwrap();
+    assert!(out.status.code() == Some(1) && text.contains("incomplete") && text.contains("left"), "{text}");
+    let checked = certificate::check(&fs::read_to_string(&file).unwrap(), None).unwrap();
+    assert!(!checked.certificate.run.is_complete && !checked.certificate.generator.is_empty());
+    assert!(fs::read_to_string(page).unwrap().contains("incomplete"));
+    let ours = format!("weir-bench-{pid}-");
+    let left = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(&ours)));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_gateway_shows_headroom_of_its_certificate() {
+    let net = Net::new("headroom");
+    let own = GatewayRate {
+        gateway: "upf".into(),
+        profile: "upf-128".into(),
+        workers: 1,
+        subscribers: 1000,
+        frame_bytes_mean: 128.0,
+        mpps: Band::of(&[0.8]).unwrap(),
+        cycles_per_packet: 3000.0,
+        packets_per_burst: 20.0,
+    };
+    let signed = Key::from_seed([9; 32]).sign(&Certificate { gateways: vec![own], ..Certificate::default() });
+    let file = net.file("certificate.json");
+    fs::write(&file, signed.text()).unwrap();
+    let section =
+        format!("[certificate]\nfile = {:?}\ntrust = \"{}\"\n", file.display().to_string(), signed.public_key);
+    let gateway = net.start(&(user_plane() + &section));
+    let show = || {
+        let mut show = within(&net.gateway, WEIR);
+        show.args(["show", "run", "--json", "--socket"]).arg(net.file("weir.sock"));
+        json(&well(show.output().unwrap()))
+    };
+    let view = until("a second look", || Some(show()["headroom"].clone()).filter(|view| view.is_object()));
+    assert_eq!(view["headroom_ratio"].as_f64().map(|ratio| ratio > 0.99), Some(true), "{view}");
+    assert_eq!((view["certified_mpps"].as_f64(), view["alarms"].as_array().map(Vec::len)), (Some(0.8), Some(0)));
+    let mut text = within(&net.gateway, WEIR);
+    text.args(["show", "run", "--socket"]).arg(net.file("weir.sock"));
+    let text = String::from_utf8(well(text.output().unwrap()).stdout).unwrap();
+    assert!(text.contains("headroom 100 % · offered 0.000 of 0.800 Mpps certified"), "{text}");
+    gateway.stop();
+    fs::write(&file, signed.text().replace("upf-128", "upf-embb")).unwrap();
+    let mut refused = within(&net.gateway, WEIR);
+    refused.arg("run").arg(net.file("upf.toml")).arg("--socket").arg(net.file("weir.sock"));
+    let out = refused.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.code() == Some(2) && said.contains("[certificate] file") && said.contains("`gateways` differs"),
+        "{said}"
+    );
+}
