@@ -29,6 +29,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::{At, seconds};
 use crate::fail::Usage;
@@ -125,17 +126,33 @@ fn watch(args: &TopArgs, terminal: &mut ratatui::DefaultTerminal, stop: &AtomicB
                 draw::draw(frame.buffer_mut(), area, &model, &mut screen);
             })?;
         }
-        if event::poll(LOOK)? {
+        if has_hung_up(LOOK)? {
+            break;
+        }
+        while event::poll(Duration::ZERO)? {
             is_new = true;
             if let Event::Key(key) = event::read()? {
                 if screen.press(key) == Next::Quit {
-                    break;
+                    return Ok(());
                 }
                 asker.set(&screen);
             }
         }
     }
     Ok(())
+}
+
+/// Waits for a key, or until time is up; whether the terminal is gone. Reading on from one would never end.
+fn has_hung_up(wait: Duration) -> std::io::Result<bool> {
+    let stdin = std::io::stdin();
+    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+    match poll(&mut terminal, Some(&wait)) {
+        Ok(_) => Ok(terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
+        // A signal: a new size, or the end.
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn take(model: &mut Model, screen: &mut Screen, news: News) {

@@ -173,3 +173,25 @@ fn top_without_a_terminal_prints_frames_or_refuses() {
     assert_eq!((&view["gateway"], view["ports"].as_array().map(Vec::len)), (&"upf".into(), Some(2)), "{view}");
     net::ends_well(gateway);
 }
+
+/// Processes that have a text on their command line.
+fn running(text: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let of = |entry: &std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    all.filter(|entry| String::from_utf8_lossy(&of(entry)).replace('\0', " ").contains(text)).count()
+}
+
+/// A connection that breaks, or a window that is closed, leaves nothing that reads for ever.
+#[test]
+fn top_ends_with_its_terminal() {
+    let net = Net::new("top-gone");
+    let socket = net.file("weir.sock").display().to_string();
+    let gateway = net.start(&user_plane());
+    let mut terminal = Terminal::start(&format!("{WEIR} top --interval 0.5 --socket {socket}"));
+    terminal.shows("q quit");
+    let line = format!("{WEIR} top --interval 0.5 --socket {socket}");
+    assert!(running(&line) > 0);
+    terminal.process.kill().unwrap();
+    until("the end of weir top", || (running(&line) == 0).then_some(()));
+    drop(gateway);
+}

@@ -38,6 +38,8 @@ use gateway::tables::{Style, Table, count};
 Examples:
   weir plan verify                     half a minute, in memory, on two CPUs
   sudo weir plan verify --port xdp     over sockets, on interfaces and in namespaces of its own
+  sudo weir plan verify --port xdp --workers 1
+                                       where there are two CPUs: the load has one of them
   weir plan verify --from other.json   calibrated by a result of another machine
   weir plan verify --rounds 60 --json -
 
@@ -51,6 +53,9 @@ pub struct VerifyArgs {
     /// Rounds; in each every load is measured for a seventh of a second.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(3..=2000))]
     pub rounds: u16,
+    /// Workers of the load that is predicted: on interfaces one less than there are CPUs, for the load has one.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
     /// Largest accepted median error of a round's prediction, as a share.
     #[arg(long, alias = "within", value_name = "SHARE", default_value_t = 0.1)]
     pub tolerance: f64,
@@ -119,6 +124,8 @@ pub struct Round {
     measured_mpps: f64,
     /// A bare forwarder on interfaces of the same kind; none in memory.
     bare_mpps: Option<f64>,
+    /// What was measured by the bare forwarder's.
+    of_bare_ratio: Option<f64>,
     /// Machines for twenty times the first load, by the planner.
     predicted_machines: Range,
     /// And by what was measured.
@@ -180,7 +187,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
         port: args.port,
         rounds: args.rounds.into(),
         window: Duration::from_millis(143),
-        loads: [CALIBRATION, TARGET],
+        loads: [CALIBRATION, Load { workers: args.workers, ..TARGET }],
     };
     let verdict = verify(&trial, &elsewhere, args.tolerance, &stop)?;
     args.json.print_pretty(&verdict, || text(&verdict, Style::of_stdout()))?;
@@ -242,6 +249,7 @@ fn verify(
                 predicted_mpps: mpps,
                 measured_mpps: measured,
                 bare_mpps: series.bare.as_ref().map(|rates| rates[n]),
+                of_bare_ratio: series.bare.as_ref().map(|rates| measured / rates[n]),
                 predicted_machines: machines,
                 measured_machines: (one * WORKERS_WORTH / measured - 1e-9).ceil() as u32,
                 error_ratio: mpps.p50 / measured - 1.0,
@@ -453,6 +461,12 @@ fn text(verdict: &Verdict, style: Style) -> String {
         HELD * 100.0,
         verdict.tolerance * 100.0,
     );
+    if rounds.iter().any(|round| round.of_bare_ratio.is_some()) {
+        let said = median(rounds.iter().filter_map(|round| Some(round.predicted_mpps.p50 / round.bare_mpps?)));
+        let seen = median(rounds.iter().filter_map(|round| round.of_bare_ratio));
+        let _ =
+            writeln!(out, "  of the bare forwarder's rate in the same round: {said:.3} predicted, {seen:.3} measured");
+    }
     let _ = writeln!(out, "  predicted from: {}", verdict.calibrated_on);
     let _ = writeln!(
         out,
@@ -464,7 +478,7 @@ fn text(verdict: &Verdict, style: Style) -> String {
     if verdict.port != PortKind::Memory.name() && verdict.host.cores <= usize::from(verdict.target.workers) {
         let _ = writeln!(
             out,
-            "  ! the load has a processor to itself: two workers had the other between them, and other processes"
+            "  ! the load has a processor to itself: workers had the other between them, and other processes; --workers 1"
         );
     }
     out
@@ -484,6 +498,7 @@ mod tests {
                 predicted_mpps: mpps,
                 measured_mpps: target,
                 bare_mpps: None,
+                of_bare_ratio: None,
                 predicted_machines: machines,
                 measured_machines: (one * WORKERS_WORTH / target).ceil() as u32,
                 error_ratio: mpps.p50 / target - 1.0,
