@@ -46,7 +46,12 @@ fn write(value: &Value, out: &mut String) {
 /// by its last bit.
 fn digits(number: &Number) -> String {
     match number.as_f64() {
-        Some(value) if number.is_f64() => format!("{value:.8e}"),
+        Some(value) if number.is_f64() => {
+            let text = format!("{value:.8e}");
+            let rounded: f64 = text.parse().unwrap_or(value);
+            // Some writers print a whole number as an integer.
+            if rounded.fract() == 0.0 && rounded.abs() < 1e15 { format!("{}", rounded as i64) } else { text }
+        }
         _ => number.to_string(),
     }
 }

@@ -70,12 +70,6 @@ impl Certificate {
         // Keys are strings: nothing of it fails.
         serde_json::to_string_pretty(self).map(|text| text + "\n").unwrap_or_default()
     }
-
-    /// Packets forwarded a second without a gateway, millions: the median of the largest frame rate among queues.
-    pub fn forward_mpps(&self) -> Option<f64> {
-        let forwards = self.rates.iter().filter(|rate| rate.task == Task::Forward);
-        forwards.map(|rate| rate.mpps.mid).max_by(f64::total_cmp)
-    }
 }
 
 /// The machine.
@@ -278,6 +272,9 @@ pub struct GatewayRate {
     pub subscribers: u64,
     /// The mean frame in bytes, without FCS and access encapsulation.
     pub frame_bytes_mean: f64,
+    /// The mean received frame in bytes, without FCS, tunnel and access encapsulation included; 0: not measured.
+    #[serde(default)]
+    pub received_bytes_mean: f64,
     /// Forwarded under overload, both directions together, millions of packets a second.
     pub mpps: Band,
     /// Processor cycles of a packet: receiving, processing, sending.

@@ -72,8 +72,13 @@ impl Key {
                 if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                     fs::create_dir_all(folder).map_err(wrong)?;
                 }
-                let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-                file.and_then(|mut file| writeln!(file, "{}", hex(&seed))).map_err(wrong)?;
+                let mut file =
+                    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(wrong)?;
+                if let Err(error) = writeln!(file, "{}", hex(&seed)).and_then(|()| file.sync_all()) {
+                    // Half a key would be in the way of every later run.
+                    let _ = fs::remove_file(path);
+                    return Err(wrong(error));
+                }
                 Ok((Self::from_seed(seed), true))
             }
             Err(error) => Err(wrong(error)),
@@ -118,7 +123,7 @@ fn signed(whole: &str, sections: &BTreeMap<String, String>) -> Vec<u8> {
 /// A certificate whose hash and signature are right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// What it says.
+    /// Its contents.
     pub certificate: Certificate,
     /// Its key is the one that is trusted; false: no key was given.
     pub is_trusted: bool,
@@ -175,6 +180,9 @@ pub fn check(text: &str, trusted: Option<&str>) -> Result<Checked, CheckError> {
     let no = |why: &dyn std::fmt::Display| CheckError::NoCertificate(why.to_string());
     let value: Value = serde_json::from_str(text).map_err(|error| no(&error))?;
     let Value::Object(mut content) = value else { return Err(no(&"there is no object in it")) };
+    if !content.values().all(is_plain) {
+        return Err(no(&"a text in it has control characters"));
+    }
     let mut take = |key: &str| content.remove(key).ok_or_else(|| no(&format!("it has no {key}")));
     let (given, sections, signature) = (take(CONTENT_HASH)?, take(SECTION_HASHES)?, take(SIGNATURE)?);
     match content.get("schema").and_then(Value::as_u64) {
@@ -207,6 +215,17 @@ pub fn check(text: &str, trusted: Option<&str>) -> Result<Checked, CheckError> {
     let (content_sha256, section_sha256, signature) = seal;
     let certificate = Certificate { content_sha256, section_sha256, signature, ..certificate };
     Ok(Checked { certificate, is_trusted: trusted.is_some() })
+}
+
+/// No text in it has characters that a terminal would obey, or that would end a table's cell.
+fn is_plain(value: &Value) -> bool {
+    let plain = |text: &str| !text.chars().any(char::is_control);
+    match value {
+        Value::String(text) => plain(text),
+        Value::Array(list) => list.iter().all(is_plain),
+        Value::Object(map) => map.iter().all(|(key, value)| plain(key) && is_plain(value)),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use certificate::{Certificate, GatewayRate, check};
+use certificate::{Certificate, GatewayRate, Task, check};
 use dataplane::config::CertificateSection;
 use engine::Io;
 use port::Uri;
@@ -70,7 +70,8 @@ impl Alarm {
 pub struct HeadroomView {
     /// Of the certified rate, what is not offered: 1 idle, 0 at the certified rate or beyond.
     pub headroom_ratio: f64,
-    /// The certified rate of as many workers, millions of packets a second.
+    /// The certified rate, millions of packets a second: of the gateway in proportion to its workers, or of bare forwarding
+    /// with no more queues than workers.
     pub certified_mpps: f64,
     /// Received by ports, with what they lost, millions of packets a second.
     pub offered_mpps: f64,
@@ -105,6 +106,9 @@ impl Certified {
         let wrong = |why: String| Usage(format!("[certificate] file = \"{at}\": {why}"));
         let text = fs::read_to_string(&section.file).map_err(|error| wrong(error.to_string()))?;
         let checked = check(&text, section.trust.as_deref()).map_err(|error| wrong(format!("it {error}")))?;
+        if !checked.certificate.run.is_complete {
+            return Err(wrong("it is of a probe that did not end".to_owned()));
+        }
         Self::of(&checked.certificate, gateway, workers).ok_or_else(|| {
             wrong(format!("it has no rate of {gateway} and none of forwarding; make one with weir probe quick"))
         })
@@ -115,10 +119,17 @@ impl Certified {
         let own = own.max_by(|a, b| a.mpps.mid.total_cmp(&b.mpps.mid)).cloned();
         let mpps = match &own {
             Some(own) => own.mpps.mid / f64::from(own.workers.max(1)) * f64::from(workers),
-            None => certificate.forward_mpps()?,
+            None => bare(certificate, workers)?,
         };
         (mpps > 0.0).then_some(Self { pps: mpps * 1e6, own })
     }
+}
+
+/// Millions of packets a second that were forwarded without a gateway, with no more queues than workers.
+fn bare(certificate: &Certificate, workers: u16) -> Option<f64> {
+    let forwards = || certificate.rates.iter().filter(|rate| rate.task == Task::Forward);
+    let queues = forwards().map(|rate| rate.queues).filter(|queues| *queues <= workers.max(1)).max()?;
+    forwards().filter(|rate| rate.queues == queues).map(|rate| rate.mpps.mid).max_by(f64::total_cmp)
 }
 
 /// Counters at one moment.
@@ -142,9 +153,12 @@ impl Reading {
         let sum = |what: Io| snapshot.workers.iter().map(|worker| worker.io(what)).sum::<u64>();
         let by_kernel = snapshot.kernel.as_ref().map_or(0, crate::snapshot::KernelCounters::taken);
         let losses = known.ports.iter().flat_map(|port| port.losses());
-        let lost_at_ports: u64 = losses.filter(|(name, _)| name.starts_with("rx_")).map(|(_, packets)| packets).sum();
-        // Stages drop by rule; the worker itself for want of room.
-        let refused = snapshot.workers.iter().flat_map(|worker| &worker.drops).filter(|drop| drop.stage == "worker");
+        let lost = losses.filter(|(name, _)| ["rx_ring_full", "rx_no_frame"].contains(name));
+        let lost_at_ports: u64 = lost.map(|(_, packets)| packets).sum();
+        // The row `worker` also has drops of the slow path by rule and, once more, what ports lost before receiving.
+        let no_room = ["tx_full", "hand_off_full", "no_frame", "port_lost"];
+        let drops = snapshot.workers.iter().flat_map(|worker| &worker.drops);
+        let refused = drops.filter(|drop| drop.stage == "worker" && no_room.contains(&drop.reason.as_str()));
         let refused: u64 = refused.map(|drop| drop.packets).sum();
         let received = sum(Io::RxPackets);
         let busy = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles];
@@ -232,8 +246,8 @@ impl Judge {
         let size = since(|r| r.received_bytes) as f64 / received.max(1) as f64;
         let is_like = own.is_some_and(|own| {
             let burst = received as f64 / bursts.max(1) as f64 / own.packets_per_burst.max(1e-9);
-            (size / own.frame_bytes_mean.max(1.0) - 1.0).abs() <= LIKE_SIZE
-                && (1.0 / LIKE_BURST..=LIKE_BURST).contains(&burst)
+            let certified = if own.received_bytes_mean > 0.0 { own.received_bytes_mean } else { own.frame_bytes_mean };
+            (size / certified.max(1.0) - 1.0).abs() <= LIKE_SIZE && (1.0 / LIKE_BURST..=LIKE_BURST).contains(&burst)
         });
         let certified_cycles = own.map(|own| own.cycles_per_packet).filter(|cycles| *cycles > 0.0);
         if is_like && cycles.zip(certified_cycles).is_some_and(|(now, certified)| now > CYCLES * certified) {
@@ -351,16 +365,19 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use certificate::{Band, Key, Rate, Task};
+    use certificate::{Band, Key, Rate, Run};
 
     use super::*;
     use crate::log::tests::emitted;
+    use crate::snapshot::{DropCounters, Snapshot, WorkerCounters};
+    use crate::socket::PortView;
 
     fn certified() -> Certified {
         let own = GatewayRate {
             gateway: "toy".into(),
             workers: 1,
             frame_bytes_mean: 128.0,
+            received_bytes_mean: 128.0,
             mpps: Band::of(&[1.0]).unwrap(),
             cycles_per_packet: 1000.0,
             packets_per_burst: 32.0,
@@ -447,11 +464,9 @@ mod tests {
             gbps_l2: 1.4,
             is_generator_limited: false,
         };
-        let all = Certificate {
-            gateways: certified().own.into_iter().collect(),
-            rates: vec![forward],
-            ..Certificate::default()
-        };
+        let complete = Certificate { run: Run { is_complete: true, ..Run::default() }, ..Certificate::default() };
+        let all =
+            Certificate { gateways: certified().own.into_iter().collect(), rates: vec![forward], ..complete.clone() };
         let file = std::env::temp_dir().join(format!("weir-headroom-{}.json", std::process::id()));
         let key = Key::from_seed([3; 32]);
         fs::write(&file, key.sign(&all).text()).unwrap();
@@ -464,9 +479,38 @@ mod tests {
         assert!(error.contains("[certificate] file") && error.contains("not by the trusted key"), "{error}");
         fs::write(&file, key.sign(&all).text().replace("3.0", "9.0")).unwrap();
         assert!(Certified::read(&section(None), "toy", 1).unwrap_err().to_string().contains("was changed"));
-        fs::write(&file, key.sign(&Certificate::default()).text()).unwrap();
+        fs::write(&file, key.sign(&complete).text()).unwrap();
         assert!(Certified::read(&section(None), "toy", 1).unwrap_err().to_string().contains("no rate of toy"));
+        fs::write(&file, key.sign(&Certificate::default()).text()).unwrap();
+        assert!(Certified::read(&section(None), "toy", 1).unwrap_err().to_string().contains("did not end"));
         fs::remove_file(&file).unwrap();
+    }
+
+    /// A port's losses count once, drops by rule are no losses: neither those of stages nor those of the slow path.
+    #[test]
+    fn undelivered_is_what_found_no_room() {
+        let drop = |stage: &str, reason: &str, packets| DropCounters {
+            stage: stage.into(),
+            reason: reason.into(),
+            packets,
+            ..DropCounters::default()
+        };
+        let drops = vec![
+            drop("worker", "port_ring_full", 7),
+            drop("worker", "unknown_teid", 1000),
+            drop("uplink.acl", "acl_denied", 1000),
+            drop("worker", "tx_full", 5),
+        ];
+        let worker =
+            WorkerCounters { drops, io: [("rx_packets".to_owned(), 5000)].into(), ..WorkerCounters::default() };
+        let counters = vec![("rx_ring_full".to_owned(), 7), ("rx_ignored".to_owned(), 3)];
+        let known = Known {
+            snapshot: Snapshot { workers: vec![worker], ..Snapshot::default() },
+            ports: vec![PortView { counters, ..PortView::default() }],
+            ..Known::default()
+        };
+        let reading = Reading::of(&known, BTreeMap::new());
+        assert_eq!((reading.offered, reading.lost), (5007, 12));
     }
 
     #[test]

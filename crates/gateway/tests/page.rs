@@ -278,8 +278,10 @@ fn the_page_works_and_shows_hostile_names_as_text() {
     browser.until("document.querySelector('.card .edge') !== null");
     for tab in &TABS[1..5] {
         press(&mut browser, tab);
-        browser
-            .until(&format!("document.getElementById('{tab}').innerText.includes({hostile}) || '{tab}' === 'workers'"));
+        match *tab {
+            "workers" => browser.until("document.querySelector('#workers td') !== null"),
+            tab => browser.until(&format!("document.getElementById('{tab}').innerText.includes({hostile})")),
+        }
     }
     press(&mut browser, "sessions");
     browser.until(&format!("document.getElementById('entries').innerText.includes({hostile})"));

@@ -105,7 +105,7 @@ fn find(name: &str) -> anyhow::Result<&'static Network> {
     let found = NETWORKS.iter().find(|network| network.name == stem);
     found.with_context(|| {
         let all: Vec<&str> = NETWORKS.iter().map(|network| network.name).collect();
-        Usage(format!("\"{name}\" is no example with a network; allowed: {}", all.join(", ")))
+        Usage(format!("\"{name}\" is an unknown example; allowed: {}", all.join(", ")))
     })
 }
 
@@ -153,13 +153,16 @@ fn up(view: &LabView) -> anyhow::Result<()> {
     if let Some(name) = view.namespaces.iter().find(|name| there.contains(name)) {
         bail!("namespace {name} exists already: `weir lab down {}` removes it", view.name);
     }
+    // Only what was made here is taken away again: another may be bringing it up, too.
+    let mut made: Vec<&str> = Vec::new();
     for line in &view.made_by {
         if let Err(error) = ip(line) {
-            for name in &view.namespaces {
+            for name in made {
                 let _ = ip(&format!("ip netns del {name}"));
             }
             return Err(error);
         }
+        made.extend(line.strip_prefix("ip netns add "));
     }
     Ok(())
 }

@@ -149,15 +149,21 @@ fn measure(
         BenchError::Asked(_) => anyhow::Error::from(usage(error)),
         error => error.into(),
     })?);
-    write_page(out.output.as_deref(), &certificate)?;
-    if !out.json.is_wanted() {
+    // First what cannot be measured again.
+    let printed = out.json.print_pretty(&certificate, || text::certificate(&certificate, Style::of_stdout()));
+    if !out.json.is_wanted() || printed.is_err() {
         let file = PathBuf::from(format!("weir-probe-{}-{}.json", certificate.host.hostname, day(&certificate)));
         fs::write(&file, certificate.text()).with_context(|| format!("writing {}", file.display()))?;
         eprintln!("certificate: {}", file.display());
     }
-    out.json.print_pretty(&certificate, || text::certificate(&certificate, Style::of_stdout()))?;
+    printed?;
+    write_page(out.output.as_deref(), &certificate)?;
     if !certificate.run.is_complete {
-        bail!("the probe is incomplete: {}", certificate.notes.first().map_or("a step failed", String::as_str));
+        let says_why = |note: &&String| note.starts_with("interrupted") || note.starts_with("ended early");
+        bail!(
+            "the probe is incomplete: {}",
+            certificate.notes.iter().find(says_why).map_or("a step failed", String::as_str)
+        );
     }
     Ok(())
 }
@@ -293,7 +299,7 @@ pub mod tests {
                 cpus: 3,
                 tsc_ghz: 3.0,
                 kernel: "6.1".into(),
-                interface: "veth".into(),
+                interface: "ens5 (ena)".into(),
                 queues: 2,
                 machine_type: Some("c5n.4xlarge".into()),
                 steal_ratio: 0.03,
@@ -328,6 +334,7 @@ pub mod tests {
                 workers: 1,
                 subscribers: 1000,
                 frame_bytes_mean: 128.0,
+                received_bytes_mean: 128.0,
                 mpps: band(0.8),
                 cycles_per_packet: 3000.0,
                 packets_per_burst: 20.0,

@@ -4,7 +4,7 @@
 mod net;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use net::{Running, WEIR, example, json, until, well};
@@ -175,7 +175,8 @@ fn subscribers_behind_two_tags_get_leases_and_talk() {
     assert_eq!((net::number(&result["leases"]), net::number(&result["routers_resolved"])), (40, 40), "{result}");
     for direction in ["uplink", "downlink"] {
         let counts = &result[direction];
-        assert!(net::number(&counts["received_packets"]) > 700, "{result}");
+        let [sent, received] = ["sent_packets", "received_packets"].map(|name| net::number(&counts[name]));
+        assert!(sent > 0 && received * 100 >= sent * 95, "{result}");
         let wrong = ["wrong_tags_packets", "misdelivered_packets", "corrupt_packets"];
         assert!(wrong.iter().all(|kind| counts[kind] == 0), "{result}");
     }
@@ -186,7 +187,8 @@ fn subscribers_behind_two_tags_get_leases_and_talk() {
     assert!(net::number(&first["up_packets"]) >= 20 && first["mac"] == "02:b0:00:00:00:00", "{page}");
     // Lines of no group: nothing is given to them.
     let refused = lab.perform(" weir gen broadband", "--subscribers 2 --s-vlan 999 --seconds 0.1");
-    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("no subscriber got a lease"), "{said}");
     lab.down(gateway);
 }
 
@@ -197,7 +199,8 @@ fn modems_of_a_remote_phy_device_talk() {
     let result = json(&well(lab.perform(" weir gen cable ", "--seconds 2 --pps 1200 --json")));
     for direction in ["downstream", "upstream"] {
         let counts = &result[direction];
-        assert!(net::number(&counts["received_packets"]) > 900, "{result}");
+        let [sent, received] = ["sent_packets", "received_packets"].map(|name| net::number(&counts[name]));
+        assert!(sent > 0 && received * 100 >= sent * 95, "{result}");
         assert_eq!(counts["wrong"], serde_json::json!({}), "{result}");
     }
     assert!(result["loss_ratio"].as_f64().is_some_and(|ratio| ratio < 0.05), "{result}");
@@ -213,5 +216,4 @@ fn unknown_examples_are_refused() {
     let out = Command::new(WEIR).args(["lab", "up", "plan-upf"]).output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.code() == Some(2) && said.contains("upf-packet") && said.contains("cmts"), "{said}");
-    assert!(!Path::new("/var/run/netns/weir-lab-plan-upf-gw").exists());
 }

@@ -6,7 +6,7 @@ mod net;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use net::{Net, Running, WEIR, example, root, until, user_plane, well, within};
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ fn mobile(names: &[String]) -> Made {
         command.args(words.split(' ')).args(["--json", "--socket"]).arg(&socket);
         command
     };
-    let trace = at("trace --ue 10.60.0.1 --packets 2").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let trace = at("trace --ue 10.60.0.1 --packets 2").stdout(Stdio::piped()).spawn().unwrap();
     let mut load = within(&net.host, WEIR);
     load.arg("gen").arg(example("gen.toml"));
     load.args("--ues 20 --pps 1000 --seconds 1.5 --sizes 128 --json --each-second".split(' '));
@@ -213,6 +213,17 @@ fn fixed(names: &[String]) -> Made {
     made
 }
 
+/// Namespaces that are gone at the end, whatever happens.
+struct Ends([String; 2]);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
 /// A broadband gateway and a cable gateway, each in the network of its example, with generated traffic.
 fn labs() -> Made {
     let mut made = Made::default();
@@ -222,6 +233,7 @@ fn labs() -> Made {
         fs::create_dir_all(&folder).unwrap();
         let network =
             |what: &str| Command::new(WEIR).args(["lab", what, name, "--json", "--prefix", &prefix]).output().unwrap();
+        let _ends = Ends(["gw", "far"].map(|end| format!("{prefix}-{name}-{end}")));
         made.add("lab", &well(network("up")));
         let text = fs::read_to_string(example(&format!("{name}.toml"))).unwrap();
         let (config, said) = (folder.join(format!("{name}.toml")), folder.join("run.err"));

@@ -67,7 +67,7 @@ fn an_interrupted_probe_writes_what_there_is() {
     let (begun, pid) = (Instant::now(), running.id());
     ok(&format!("kill -INT {pid}"));
     let out = running.wait_with_output().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?} after Ctrl-C, beside other tests", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?} after Ctrl-C, beside other tests", begun.elapsed());
     let text = fs::read_to_string(&said).unwrap();
     assert!(out.status.code() == Some(1) && text.contains("incomplete") && text.contains("left"), "{text}");
     let checked = certificate::check(&fs::read_to_string(&file).unwrap(), None).unwrap();
@@ -88,11 +88,16 @@ fn a_gateway_shows_headroom_of_its_certificate() {
         workers: 1,
         subscribers: 1000,
         frame_bytes_mean: 128.0,
+        received_bytes_mean: 128.0,
         mpps: Band::of(&[0.8]).unwrap(),
         cycles_per_packet: 3000.0,
         packets_per_burst: 20.0,
     };
-    let signed = Key::from_seed([9; 32]).sign(&Certificate { gateways: vec![own], ..Certificate::default() });
+    let signed = Key::from_seed([9; 32]).sign(&Certificate {
+        gateways: vec![own],
+        run: certificate::Run { is_complete: true, ..certificate::Run::default() },
+        ..Certificate::default()
+    });
     let file = net.file("certificate.json");
     fs::write(&file, signed.text()).unwrap();
     let section =

@@ -2,7 +2,7 @@
 //! host's or instance's traffic is in the path. The first eight bytes of a payload are the time it was sent.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ const BURST: u64 = 16;
 /// What has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
-    /// The receiver's clock when this was read, in nanoseconds.
+    /// Nanoseconds since counting began.
     pub at_ns: i64,
     /// Packets so far.
     pub packets: u64,
@@ -49,16 +49,19 @@ pub struct Receiver {
     socket: Arc<UdpSocket>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
+    begun: Instant,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Receiver {
-    /// Begins. The senders' clock is ahead of this host's by `offset_ns`.
+    /// Begins to count packets from that address. The sender's clock is ahead of this host's by `offset_ns`.
     ///
     /// # Errors
     /// No socket can be bound there, or there is no thread.
-    pub fn start(local: SocketAddr, offset_ns: i64) -> io::Result<Self> {
+    pub fn start(local: SocketAddr, from: IpAddr, offset_ns: i64) -> io::Result<Self> {
         let socket = Arc::new(UdpSocket::bind(local)?);
+        // What waits while this thread has no CPU is not lost.
+        port::udp::set_receive_buffer(&socket, 16 << 20);
         socket.set_read_timeout(Some(Duration::from_millis(50)))?;
         let (counters, stop) = (Arc::new(Counters::default()), Arc::new(AtomicBool::new(false)));
         let run = {
@@ -66,7 +69,10 @@ impl Receiver {
             move || {
                 let mut space = [0; 9216];
                 while !stop.load(Ordering::Relaxed) {
-                    let Ok(len) = socket.recv(&mut space) else { continue };
+                    let Ok((len, source)) = socket.recv_from(&mut space) else { continue };
+                    if source.ip() != from {
+                        continue;
+                    }
                     counters.packets.fetch_add(1, Ordering::Relaxed);
                     counters.bytes.fetch_add((len + HEADERS) as u64, Ordering::Relaxed);
                     let Some(sent) = space[..len].first_chunk().map(|bytes| i64::from_be_bytes(*bytes)) else {
@@ -75,13 +81,13 @@ impl Receiver {
                     if let Ok(mut all) = counters.latencies_ns.lock()
                         && all.len() < LATENCIES
                     {
-                        all.push(now_ns() - (sent - offset_ns));
+                        all.push(now_ns().wrapping_sub(sent.wrapping_sub(offset_ns)));
                     }
                 }
             }
         };
         let thread = std::thread::Builder::new().name("receiver".into()).spawn(run)?;
-        Ok(Self { socket, counters, stop, thread: Some(thread) })
+        Ok(Self { socket, counters, stop, begun: Instant::now(), thread: Some(thread) })
     }
 
     /// The port that packets are to be sent to.
@@ -97,7 +103,7 @@ impl Receiver {
         let latencies = self.counters.latencies_ns.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
         let middle = crate::window::median(latencies.iter().map(|ns| *ns as f64 / 1e3));
         Arrivals {
-            at_ns: now_ns(),
+            at_ns: self.begun.elapsed().as_nanos() as i64,
             packets: self.counters.packets.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             latency_us: (!latencies.is_empty()).then_some(middle.max(0.0)),

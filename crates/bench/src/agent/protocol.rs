@@ -14,7 +14,7 @@ use super::peer::Arrivals;
 /// Version of the messages.
 const VERSION: u32 = 1;
 /// Bytes of a secret, at least.
-pub const SECRET_BYTES: usize = 6;
+pub const SECRET_BYTES: usize = 16;
 /// A line is no longer.
 const LONGEST: u64 = 64 << 10;
 /// Time for the proofs.

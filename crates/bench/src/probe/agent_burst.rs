@@ -89,13 +89,13 @@ impl AgentDevice<'_> {
             BurstUnit::Bytes => Slice {
                 seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
                 offered,
-                delivered: (after.bytes - before.bytes) as f64,
+                delivered: after.bytes.saturating_sub(before.bytes) as f64,
                 latency_us: after.latency_us,
             },
             BurstUnit::Packets => Slice {
                 seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
                 offered: sent as f64,
-                delivered: (after.packets - before.packets) as f64,
+                delivered: after.packets.saturating_sub(before.packets) as f64,
                 latency_us: after.latency_us,
             },
         })
@@ -145,7 +145,7 @@ fn device<'s>(
     // The agent's clock is ahead of ours by the opposite.
     let offset = -client.clock().map_err(failed)?.offset_ns;
     let local = SocketAddr::new(client.local().map_err(failed)?.ip(), 0);
-    let receiver = Receiver::start(local, offset).map_err(failed)?;
+    let receiver = Receiver::start(local, burst.agent.ip(), offset).map_err(failed)?;
     let to = match direction {
         Direction::Out => client.receive().map_err(failed)?,
         Direction::In => SocketAddr::new(local.ip(), receiver.port().map_err(failed)?),
@@ -197,6 +197,10 @@ pub fn agent_burst(
         Err(BenchError::Interrupted) => found.notes.push("interrupted: later steps were not made".to_owned()),
         Err(error) if found.allowances.is_empty() => return Err(error),
         Err(error) => found.notes.push(format!("ended early: {error}")),
+    }
+    if all.len() > 1 && burst.rest_seconds == 0.0 {
+        let why = "no rest between measurements (--rest 0): later ones may have begun with part of the credit used";
+        found.notes.push(why.to_owned());
     }
     found.notes.push("sent by UDP sockets: a limit of sender or receiver, whichever is lower".to_owned());
     Ok(Certificate {

@@ -132,13 +132,15 @@ pub fn allowance<D: Device>(
         baseline_per_second: baseline,
         depth: Some(depth),
         is_lower_bound: false,
-        peak_seconds: depth / (peak - baseline),
+        peak_seconds: depth / (peak - baseline).max(1e-9),
         limiter,
         ..empty
     };
     for part in IDLE {
-        let idle = part * depth / baseline;
-        let longest = 3.0 * part * depth / (peak - baseline) + 4.0 * LEVEL as f64 * options.slice_seconds;
+        // A baseline of nothing would have it wait for ever.
+        let idle = (part * depth / baseline.max(1e-9)).clamp(options.slice_seconds, part * options.peak_seconds);
+        let peak_again = (3.0 * part * depth / (peak - baseline).max(1e-9)).min(options.peak_seconds);
+        let longest = peak_again + 4.0 * LEVEL as f64 * options.slice_seconds;
         show("idle, and peak again", idle + longest);
         device.idle(idle)?;
         let again = until_baseline(device, options, longest)?;

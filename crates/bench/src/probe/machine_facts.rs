@@ -1,4 +1,4 @@
-//! What the machine says of itself, for certificates.
+//! Facts about the machine from firmware and kernel, for certificates.
 
 use std::fs::read_to_string;
 
@@ -17,7 +17,22 @@ pub fn machine_type() -> Option<String> {
 /// EC2 has the instance type as the product's name; Google's and Azure's firmware names no type, only the product.
 fn of_firmware(read: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let product = read("product_name")?;
-    let vague = ["To Be Filled", "System Product Name", "Standard PC", "Default string", "None"];
+    let vague = [
+        "To Be Filled",
+        "System Product Name",
+        "Standard PC",
+        "Default string",
+        "None",
+        "Google Compute Engine",
+        "Virtual Machine",
+        "KVM",
+        "VMware",
+        "VirtualBox",
+        "HVM domU",
+        "OpenStack",
+        "Alibaba Cloud ECS",
+        "Bochs",
+    ];
     (!vague.iter().any(|word| product.starts_with(word))).then_some(product)
 }
 

@@ -417,10 +417,11 @@ impl<'s> Probe<'s> {
         Box::new(ready.rig).close()?;
         let of = &windows[0];
         let cost = Cost::of(of);
-        let (mut packets, mut bursts, mut bytes, mut forwarded) = (0, 0, 0.0, 0.0);
+        let (mut packets, mut bursts, mut received, mut bytes, mut forwarded) = (0, 0, 0, 0.0, 0.0);
         for window in of {
             let delta = together(window);
             (packets, bursts) = (packets + delta.io(Io::RxPackets), bursts + delta.io(Io::Bursts));
+            received += delta.io(Io::RxBytes);
             for direction in [&window.traffic.directions.uplink, &window.traffic.directions.downlink] {
                 forwarded += direction.forwarded_packets as f64;
                 bytes += direction.frame_bytes_mean * direction.forwarded_packets as f64;
@@ -433,6 +434,7 @@ impl<'s> Probe<'s> {
             workers: 1,
             subscribers: u64::from(under.size().0),
             frame_bytes_mean: bytes / f64::max(forwarded, 1.0),
+            received_bytes_mean: received as f64 / packets.max(1) as f64,
             mpps: band(&mpps),
             cycles_per_packet: cost.cycles_per_packet,
             packets_per_burst: packets as f64 / bursts.max(1) as f64,

@@ -1,5 +1,5 @@
-//! `/api/v1/top`: rates and costs of the last interval. A sample is taken when somebody asks and the last one is a second
-//! old: however many ask, workers' counters are read once a second.
+//! `/api/v1/top`: rates and costs of the last interval. Samples are taken on request, at most one a second; all clients
+//! share them.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ fn sample(gateway: &dyn Answers) -> Result<Sample, String> {
     let (Reply::Ports(ports), Reply::Counters(snapshot)) =
         (ask(gateway, CONNECTION, &Request::Ports)?, ask(gateway, CONNECTION, &Request::Counters)?)
     else {
-        return Err("the gateway has answered another question".to_owned());
+        return Err("unexpected reply of the gateway".to_owned());
     };
     Ok(Sample { snapshot, ports })
 }

@@ -63,10 +63,10 @@ pub fn describe(views: &[View], title: &str) -> Value {
     })
 }
 
-const TOP_HELP: &str = "Rates with history, costs of stages, drops, ports and workers, over the last interval of a second or \
-                        more. A first request waits half a second.";
-const TRACE_HELP: &str = "Follows the next packets of one subscriber, named by exactly one parameter beside packets and seconds, \
-                          and answers once they are through or the time is over: for each packet a list of what every \
+const TOP_HELP: &str = "Rates with history, costs of stages, drops, ports and workers, over the last interval of \
+                        a second or more. A first request waits half a second.";
+const TRACE_HELP: &str = "Follows the next packets of one subscriber, named by exactly one parameter beside \
+                          packets and seconds, and answers once they are through or the time is over: for each packet a list of what every \
                           stage did.";
 
 /// Adds a schema under a name.

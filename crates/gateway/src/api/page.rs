@@ -1,7 +1,7 @@
 //! The web page at `/`: a document, a style and a script, all from here. It reads the API's paths and nothing else.
 //!
-//! What the page shows comes from subscribers' devices too: names of networks, identities, hardware addresses. The script
-//! puts it into the document as text only, and the policy below has browsers run nothing but the script.
+//! What the page shows comes from subscribers' devices too: names of networks, identities, hardware addresses. The
+//! script puts it into the document as text only, and the policy below has browsers run nothing but the script.
 
 use super::tables::Answer;
 

@@ -16,11 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 
 use super::page;
-use super::tables::{Answer, TRACE, Tables};
+use super::tables::{Answer, PREFIX, TRACE, Tables};
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;
@@ -129,6 +129,7 @@ async fn listen(listener: TcpListener, tables: Arc<Tables>) {
     // Names only matter to browsers, which are led to a loopback address by the name of another site.
     let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let mut open: VecDeque<Open> = VecDeque::with_capacity(CONNECTIONS);
+    let places = Arc::new(Semaphore::new(THREADS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors: the oldest gives its own back.
@@ -143,8 +144,8 @@ async fn listen(listener: TcpListener, tables: Arc<Tables>) {
         }
         let (busy, tables) = (Arc::new(AtomicBool::new(false)), tables.clone());
         let service = service_fn({
-            let busy = busy.clone();
-            move |request| respond(request, tables.clone(), busy.clone(), is_loopback)
+            let (busy, places) = (busy.clone(), places.clone());
+            move |request| respond(request, tables.clone(), busy.clone(), places.clone(), is_loopback)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -165,6 +166,7 @@ async fn respond(
     request: Request<Incoming>,
     tables: Arc<Tables>,
     busy: Arc<AtomicBool>,
+    places: Arc<Semaphore>,
     is_loopback: bool,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let method = request.method();
@@ -176,13 +178,28 @@ async fn respond(
     if is_loopback && !request.headers().get(HOST).is_none_or(is_ours) {
         return Ok(response(Answer::refused(421, "Host: use an address or localhost")));
     }
-    if request.uri().path() == TRACE && request.headers().get(FETCH_SITE).is_some_and(|site| !is_own(site)) {
-        return Ok(response(Answer::refused(403, "Sec-Fetch-Site: a page of another site may not start a trace")));
+    let (headers, path) = (request.headers(), request.uri().path());
+    if path.starts_with(PREFIX) && headers.get(FETCH_SITE).is_some_and(|site| !is_own(site)) {
+        return Ok(response(Answer::refused(403, "Sec-Fetch-Site: a page of another site may not use the API")));
+    }
+    // Browsers send no Sec-Fetch-Site over HTTP but to loopback. A header of our own needs a preflight request, which is
+    // refused (405); an address as Host excludes names of other sites that lead here.
+    let is_direct = headers.contains_key("x-weir-trace") && headers.get(HOST).is_none_or(is_ours);
+    if path == TRACE && !is_loopback && !is_direct {
+        return Ok(response(Answer::refused(403, "a trace needs the header X-Weir-Trace: 1, and an address as Host")));
     }
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     drop(request);
     busy.store(true, Ordering::Relaxed);
-    let answer = tokio::task::spawn_blocking(move || tables.answer(&path, &query)).await;
+    // Waits here, not in the runtime's queue: a connection that closes takes its request with it.
+    let Ok(place) = places.acquire_owned().await else {
+        return Ok(response(Answer::refused(503, "the API is stopping")));
+    };
+    let work = move || {
+        let _place = place;
+        tables.answer(&path, &query)
+    };
+    let answer = tokio::task::spawn_blocking(work).await;
     busy.store(false, Ordering::Relaxed);
     // A panic, which was logged.
     Ok(response(answer.unwrap_or_else(|_| Answer::refused(500, "the request could not be answered"))))

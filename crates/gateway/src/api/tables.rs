@@ -226,6 +226,10 @@ fn decoded(text: &str) -> Result<String, String> {
             b'+' => octets.push(b' '),
             b'%' => {
                 let (digits, more) = rest.split_at_checked(2).ok_or_else(bad)?;
+                // A sign is no digit.
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(bad());
+                }
                 let digits = std::str::from_utf8(digits).map_err(|_| bad())?;
                 octets.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
                 rest = more;

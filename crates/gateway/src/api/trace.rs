@@ -108,11 +108,12 @@ impl Drop for Followed<'_> {
 }
 
 fn follow(gateway: &dyn Answers, asked: &Asked) -> Result<Vec<Walk>, String> {
-    let other = || "the gateway has answered another question".to_owned();
+    let other = || "unexpected reply of the gateway".to_owned();
     let ue = asked.address(gateway)?;
     let trace = Request::Trace { ue, packets: asked.packets };
-    let Reply::Trace(TraceView { rules, .. }) = ask(gateway, CONNECTION, &trace)? else { return Err(other()) };
+    // Before it begins: a request that fails half way may have begun one.
     let _ends = Followed(gateway);
+    let Reply::Trace(TraceView { rules, .. }) = ask(gateway, CONNECTION, &trace)? else { return Err(other()) };
     let (until, mut seen, mut walks) = (Instant::now() + asked.time, Walks::default(), Vec::new());
     let mut go_on = true;
     while go_on {

@@ -249,7 +249,7 @@ pub fn request(keys: &Keys, over: Option<f64>) -> Result<ConnectedRequest, Strin
 pub fn filter_of(text: &str) -> Result<Filter, String> {
     let text = text.trim();
     let is_mac =
-        text.len() == 17 && text.split(':').all(|part| part.len() == 2 && u8::from_str_radix(part, 16).is_ok());
+        text.len() == 17 && text.split(':').all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
     let is_imsi = text.starts_with("imsi-") || text.len() > 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let option = match text {
         "" => return Ok(Filter::default()),

@@ -1,7 +1,8 @@
-//! Threads that ask the gateway: one for samples, one for sessions, so that neither keys nor samples wait for an answer.
+//! Threads that ask the gateway: one for samples, one for sessions, so that neither keys nor samples wait for an
+//! answer.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -81,8 +82,9 @@ impl Asker {
     /// No thread could be started.
     pub fn start(socket: &Path, screen: &Screen) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { wanted: Mutex::new(Wanted::of(screen)), changed: Condvar::new() });
-        let (sender, news) = channel();
-        let spawn = |name: &str, ask: fn(&Path, &Shared, &Sender<News>)| {
+        // A terminal that takes nothing holds samples up.
+        let (sender, news) = sync_channel(4);
+        let spawn = |name: &str, ask: fn(&Path, &Shared, &SyncSender<News>)| {
             let (socket, shared, sender): (PathBuf, _, _) = (socket.to_owned(), shared.clone(), sender.clone());
             std::thread::Builder::new().name(name.to_owned()).spawn(move || ask(&socket, &shared, &sender))
         };
@@ -115,7 +117,7 @@ pub fn sample(client: &mut Client) -> anyhow::Result<Sample> {
     let (Reply::Ports(ports), Reply::Counters(snapshot)) =
         (client.ask(&Request::Ports)?, client.ask(&Request::Counters)?)
     else {
-        bail!("the gateway has answered another question; are they of different versions?");
+        bail!("unexpected reply of the gateway; are they of different versions?");
     };
     Ok(Sample { snapshot, ports })
 }
@@ -125,8 +127,8 @@ pub fn sessions(client: &mut Client, request: &ConnectedRequest) -> Result<Conne
     connected::whole(client, request).map_err(|error| error.to_string())
 }
 
-/// Samples until nobody wants news.
-fn samples(socket: &Path, shared: &Shared, news: &Sender<News>) {
+/// Samples until the receiver is dropped.
+fn samples(socket: &Path, shared: &Shared, news: &SyncSender<News>) {
     let mut client: Option<Client> = None;
     let mut last: Option<Instant> = None;
     loop {
@@ -160,8 +162,8 @@ fn samples(socket: &Path, shared: &Shared, news: &Sender<News>) {
     }
 }
 
-/// Sessions while they are shown, until nobody wants news.
-fn all_sessions(socket: &Path, shared: &Shared, news: &Sender<News>) {
+/// Sessions while they are shown, until the receiver is dropped.
+fn all_sessions(socket: &Path, shared: &Shared, news: &SyncSender<News>) {
     // When they may be read again, and which were read last.
     let mut next: Option<(Instant, ConnectedRequest)> = None;
     loop {

@@ -75,7 +75,7 @@ fn heading(view: Option<&TopView>, screen: &Screen, columns: usize) -> Line<'sta
     let mut left = columns.saturating_sub(width(&name));
     if let Some((text, style)) = mark {
         let text = cut(&format!(" · {text}"), left);
-        left -= width(&text);
+        left = left.saturating_sub(width(&text));
         line.push(Span::styled(text, style));
     }
     for part in parts {

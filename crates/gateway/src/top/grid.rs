@@ -90,10 +90,12 @@ pub fn cut(text: &str, most: usize) -> String {
     }
     let mut out = String::new();
     for letter in text.chars() {
-        if width(&out) + width(letter.encode_utf8(&mut [0; 4])) + 1 > most {
+        out.push(letter);
+        // The whole: a variation selector widens what stands before it.
+        if width(&out) + 1 > most {
+            out.pop();
             break;
         }
-        out.push(letter);
     }
     if most > 0 { out + "…" } else { out }
 }
@@ -134,7 +136,7 @@ impl Grid {
         for (n, room) in widths.iter().enumerate().filter_map(|(n, room)| Some((n, (*room)?))) {
             let (text, style) = cell(n).unwrap_or_default();
             let text = cut(&text, room);
-            let gap = " ".repeat(room - width(&text));
+            let gap = " ".repeat(room.saturating_sub(width(&text)));
             if !spans.is_empty() {
                 spans.push(Span::raw(" ".repeat(GAP)));
             }

@@ -343,7 +343,7 @@ fn ports(now: &[PortView], earlier: &[PortView], seconds: f64) -> Vec<PortRates>
             rows.len() - 1
         });
         let row = &mut rows[found];
-        if port.link != "up" {
+        if port.link != "up" && row.link != "gone" {
             row.link.clone_from(&port.link);
         }
         row.rx_packets_per_second += since("rx_packets");

@@ -16,7 +16,7 @@ pub fn page(all: &Calibration) -> String {
         out,
         "<p class='lead'>Each measurement is predicted by weir plan from others, without what it itself taught. {held} of {} \
          are within P10 to P90 ({:.0} %; 70 to 90 % is honest). Median error of P50: {:.0} %. Mean interval score {:.2}, \
-         that of ± 41 % {:.2}; less is better.</p>",
+         that of ± 41 % around a plain guess {:.2}; less is better.</p>",
         all.points.len(),
         100.0 * all.held_ratio,
         100.0 * all.error_ratio_median,

@@ -104,12 +104,16 @@ pub struct BroadbandResult {
 pub struct BroadbandCounts {
     /// Packets that were sent.
     pub sent_packets: u64,
+    /// Packets that the port did not take.
+    pub unsent_packets: u64,
     /// Packets that arrived and were right.
     pub received_packets: u64,
     /// Packets that did not arrive, or were not right.
     pub lost_packets: u64,
-    /// Packets behind a later one of their flow, or once more; among those received.
+    /// Packets behind a later one of their flow; among those received.
     pub reordered_packets: u64,
+    /// Packets that arrived once more; not among those received.
+    pub duplicated_packets: u64,
     /// Packets with other tags than the line's.
     pub wrong_tags_packets: u64,
     /// Packets whose addresses, hardware or IP, are not those of their flow.
@@ -136,6 +140,12 @@ pub fn run(args: &BroadbandArgs, json: &JsonOutput) -> anyhow::Result<()> {
     let wrong = wrong(&result.uplink) + wrong(&result.downlink) + result.control_wrong_tags;
     if result.leases == 0 {
         bail!("no subscriber got a lease: does the gateway run, and has a group these VLANs with [group.sessions]?");
+    }
+    if result.routers_resolved == 0 {
+        bail!("no router answered ARP: no packet was sent");
+    }
+    if args.max_loss.is_some() && result.routers_resolved < result.subscribers {
+        bail!("only {} of {} subscribers could send", result.routers_resolved, result.subscribers);
     }
     if wrong > 0 {
         bail!("{wrong} packets arrived with wrong tags, addresses, TTL or checksum");

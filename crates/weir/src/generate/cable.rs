@@ -30,11 +30,13 @@ use super::broadband::frames::arp;
 use super::end::End;
 
 /// Time for the gateway to answer ARP.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(500);
-/// After the last packet was sent.
+/// After the last packet that arrived.
 const DRAIN: Duration = Duration::from_millis(800);
+/// After the last packet that was sent.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 /// Packets of a turn at most.
 const BURST: u64 = 32;
 /// The host of the network: next hop and far end (RFC 2544, C.2.2).
@@ -84,6 +86,8 @@ pub struct CableResult {
     pub downstream: CableCounts,
     /// From hosts behind modems to the network.
     pub upstream: CableCounts,
+    /// Packets that a port did not take; among those lost.
+    pub unsent_packets: u64,
     /// Packets lost of those sent, both directions: 0 to 1.
     pub loss_ratio: f64,
 }
@@ -129,7 +133,8 @@ pub fn run(args: &CableArgs, json: &JsonOutput) -> anyhow::Result<()> {
     json.print(&result, || text(&result, Style::of_stdout()))?;
     let wrong: u64 = result.downstream.wrong.values().chain(result.upstream.wrong.values()).sum();
     if wrong > 0 {
-        bail!("{wrong} packets, frames or pieces were not what a gateway should send: {:?}", result.downstream.wrong);
+        let (down, up) = (&result.downstream.wrong, &result.upstream.wrong);
+        bail!("{wrong} invalid packets, frames or segments received: downstream {down:?}, upstream {up:?}");
     }
     match args.max_loss {
         Some(most) if result.loss_ratio > most => bail!("loss of {:.6} is over {most}", result.loss_ratio),
@@ -145,7 +150,7 @@ fn resolve(
     theirs: Ipv4Addr,
     stop: &AtomicBool,
 ) -> anyhow::Result<Mac> {
-    let (until, mut next) = (Instant::now() + PATIENCE, Instant::now());
+    let (until, mut next) = (Instant::now() + TIMEOUT, Instant::now());
     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
         if Instant::now() >= next {
             next += AGAIN;
@@ -191,6 +196,7 @@ struct Driver<'a> {
     downstream: Downstream,
     upstream: Upstream,
     begin: Instant,
+    unsent: u64,
 }
 
 impl<'a> Driver<'a> {
@@ -207,6 +213,7 @@ impl<'a> Driver<'a> {
             downstream: Downstream::new(&plant, false),
             upstream: Upstream::new(&plant, workload(&Mix::upstream()), Cuts::Few),
             begin: Instant::now(),
+            unsent: 0,
         }
     }
 
@@ -239,7 +246,7 @@ impl<'a> Driver<'a> {
             let due = (begin.elapsed().as_secs_f64() * self.args.pps / 2.0) as u64;
             for _ in 0..due.saturating_sub(self.hosts.sent().0).min(BURST) {
                 let len = self.hosts.make(&mut space, self.begin.elapsed().as_nanos() as u64);
-                self.network.send(&space[..len]);
+                self.unsent += u64::from(!self.network.send(&space[..len]));
             }
             for _ in 0..due.saturating_sub(self.upstream.said().packets).min(BURST) {
                 self.burst();
@@ -253,9 +260,14 @@ impl<'a> Driver<'a> {
             self.burst();
             self.receive();
         }
-        let until = Instant::now() + DRAIN;
-        while Instant::now() < until {
+        // Until nothing has come for a while: a gateway may wait for a CPU.
+        let received = |driver: &Self| driver.downstream.heard().in_order + driver.hosts.heard().in_order;
+        let (most, mut until, mut seen) = (Instant::now() + LONGEST_DRAIN, Instant::now() + DRAIN, received(self));
+        while Instant::now() < until.min(most) {
             self.receive();
+            if received(self) > seen {
+                (until, seen) = (Instant::now() + DRAIN, received(self));
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         self.downstream.idle(self.now_ns());
@@ -265,7 +277,7 @@ impl<'a> Driver<'a> {
     /// Sends the next UEPI packet.
     fn burst(&mut self) {
         if let Some(packet) = self.upstream.next(self.now_ns()) {
-            self.rpd.send(&packet);
+            self.unsent += u64::from(!self.rpd.send(&packet));
             self.upstream.recycle(packet);
         }
     }
@@ -288,8 +300,8 @@ impl<'a> Driver<'a> {
             }
         };
         let latencies = self.downstream.latencies();
-        let downstream =
-            counts(self.hosts.sent().0, heard.in_order, heard.reordered, heard.wrong().collect(), latencies);
+        let faults = heard.wrong().chain([("duplicated", heard.duplicated)]).collect();
+        let downstream = counts(self.hosts.sent().0, heard.in_order, heard.reordered, faults, latencies);
         let wrong = vec![("misdelivered", network.misdelivered), ("duplicated", network.duplicated)];
         let said = self.upstream.said();
         let upstream = counts(said.packets, network.in_order, network.reordered, wrong, self.hosts.latencies());
@@ -298,7 +310,7 @@ impl<'a> Driver<'a> {
         self.network.close();
         self.rpd.close();
         let loss_ratio = lost as f64 / sent.max(1) as f64;
-        CableResult { modems: self.modems, seconds, downstream, upstream, loss_ratio }
+        CableResult { modems: self.modems, seconds, downstream, upstream, unsent_packets: self.unsent, loss_ratio }
     }
 }
 

@@ -278,8 +278,8 @@ pub fn append(
 ) -> anyhow::Result<PathBuf> {
     use capacity::tables::{Entry, merge, write};
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-    add_servers(certified, folder)?;
     let mut own = own_tables(folder)?;
+    add_servers(certified, folder)?;
     let entry = |row| Entry { row, file: folder.join(MeasurementRow::FILE).display().to_string().into(), line: 0 };
     merge(&mut own.measurements, rows.into_iter().map(entry).collect());
     let used = |source: &SourceRow| own.measurements.iter().any(|entry| entry.row.source == source.source);
@@ -305,7 +305,9 @@ fn add_servers(certified: &[Certified], folder: &Path) -> anyhow::Result<()> {
     let begun = files.into_iter().any(|name| folder.join(name).exists());
     let shelf = Shelf::read(begun.then_some(folder))?;
     let path = folder.join("servers.toml");
-    for machine in certified.iter().filter(|one| !is_known(&one.machine, &shelf.catalogue, &shelf.servers)) {
+    let mut seen = std::collections::BTreeSet::new();
+    let is_new = |one: &&Certified| !is_known(&one.machine, &shelf.catalogue, &shelf.servers);
+    for machine in certified.iter().filter(is_new).filter(|one| seen.insert(one.machine.clone())) {
         let text = if path.exists() { std::fs::read_to_string(&path)? + "\n" } else { String::new() };
         std::fs::write(&path, text + &machine.section()).with_context(|| format!("writing {}", path.display()))?;
     }

@@ -111,7 +111,10 @@ impl Certified {
     /// the machine. Small frames are limits; others, and what the generator limited, are notes.
     pub fn rows(&self) -> Vec<MeasurementRow> {
         let rates = &self.certificate.rates;
-        let most = rates.iter().map(|rate| rate.queues).max().unwrap_or(1);
+        let host = &self.certificate.host;
+        let most = host.queues.max(1);
+        // Of virtual links, or with CPUs left over, a rate is no limit of the machine.
+        let is_whole = !host.interface.starts_with("veth") && usize::from(most) + 1 >= host.cpus;
         let smallest = rates.iter().map(|rate| rate.frame_bytes).min().unwrap_or(0);
         let mut rows = Vec::new();
         for rate in rates.iter().filter(|rate| rate.mpps.low > 0.0) {
@@ -125,7 +128,7 @@ impl Certified {
                 (Scope::Interface, rate.queues == most),
                 (Scope::Instance, rate.queues == most && rate.task == Task::Forward),
             ];
-            let is_limit = rate.frame_bytes == smallest && !rate.is_generator_limited;
+            let is_limit = is_whole && rate.frame_bytes == smallest && !rate.is_generator_limited;
             let limited = if rate.is_generator_limited { "; all that the generator sent" } else { "" };
             for (scope, _) in scopes.into_iter().filter(|(_, is)| *is) {
                 rows.push(MeasurementRow {

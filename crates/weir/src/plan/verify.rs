@@ -178,7 +178,7 @@ pub struct Verdict {
 /// # Errors
 /// What cannot be measured here, or that the prediction does not hold.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
-    let elsewhere = calibrate::read(&args.from, args.measured_on.as_deref())?;
+    let (elsewhere, _) = super::from(&args.from, args.measured_on.as_deref())?;
     if elsewhere.iter().any(|one| one.gateway.is_some_and(|gateway| gateway != "upf")) {
         bail!("--from: the load predicted is a mobile user plane's, and the result is of another gateway");
     }

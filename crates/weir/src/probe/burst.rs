@@ -130,10 +130,20 @@ pub fn run(args: &BurstArgs) -> anyhow::Result<()> {
         peak_bits: args.peak.map_or(f64::INFINITY, |bits| bits as f64),
         baseline_bits: args.baseline.map(|bits| bits as f64),
         rest_seconds: f64::from(args.rest),
-        command: format!("weir probe burst --minutes {}", args.minutes),
+        command: command(args),
     };
     let key = open_key(&args.out)?;
     measure(&key, &args.out, |stop, show| agent_burst(&burst, stop, show))
+}
+
+/// What was run, as it would be typed.
+fn command(args: &BurstArgs) -> String {
+    let mut words = format!("weir probe burst --minutes {} --rest {}", args.minutes, args.rest);
+    args.peak.iter().for_each(|bits| words += &format!(" --peak {bits}bps"));
+    args.baseline.iter().for_each(|bits| words += &format!(" --baseline {bits}bps"));
+    args.direction.iter().for_each(|way| words += &format!(" --direction {way:?}").to_lowercase());
+    args.unit.iter().for_each(|unit| words += &format!(" --unit {unit:?}").to_lowercase());
+    words
 }
 
 /// Runs `weir agent` until it is told to stop.

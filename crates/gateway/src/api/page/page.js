@@ -7,7 +7,7 @@ const TABS = ["Overview", "Stages", "Drops", "Ports", "Workers", "Sessions", "Tr
 // Seconds between two looks at sessions: all of them are read for their rates.
 const SESSIONS_EVERY = 6;
 
-const state = { tab: "Overview", paused: false, about: null, request: null, after: null, looked: 0 };
+const state = { tab: "Overview", paused: false, about: null, request: null, after: null, looked: 0, reading: 0 };
 const by = (id) => document.getElementById(id);
 
 /** An element with attributes `class` and `title`, and children: elements, or text. */
@@ -53,7 +53,7 @@ async function get(path) {
   const control = new AbortController();
   const timer = setTimeout(() => control.abort(), 20000);
   try {
-    const answer = await fetch(path, { signal: control.signal, cache: "no-store", credentials: "omit" });
+    const answer = await fetch(path, { signal: control.signal, cache: "no-store", credentials: "omit", headers: { "x-weir-trace": "1" } });
     const value = await answer.json();
     if (!answer.ok) throw new Error(value.error || "status " + answer.status);
     return value;
@@ -182,7 +182,7 @@ function entries(page) {
   for (const [head, key] of [["subscriber", "name"], ["imsi", "imsi"], ["msisdn", "msisdn"], ["mac", "mac"]]) if (has(key)) columns.push(plain(head, key));
   columns.push(["addresses", "name", (entry) => list(entry.addresses)]);
   for (const [head, key] of [["dnn", "dnn"], ["network", "network_instance"], ["group", "group"], ["profile", "profile"]]) if (has(key)) columns.push(plain(head, key));
-  if (has("s_vlan")) columns.push(["line", "name", (entry) => `${entry.port}:${entry.s_vlan || 0}.${entry.c_vlan || 0}`]);
+  if (has("s_vlan")) columns.push(["line", "name", (entry) => `${entry.port || "–"}:${entry.s_vlan || 0}.${entry.c_vlan || 0}`]);
   if (has("up_bps")) {
     columns.push(["up", "number", (entry) => bits(entry.up_bps || 0)], ["down", "number", (entry) => bits(entry.down_bps || 0)]);
   }
@@ -210,7 +210,7 @@ async function sessions(isMore) {
   const wanted = () => state.request || "top=rate&over=1&limit=30";
   const request = wanted();
   const after = isMore && state.after !== null ? "&after=" + state.after : "";
-  state.looked = Date.now();
+  state.reading += 1;
   try {
     const page = await get(`/api/v1/${topic}?${request}${after}`);
     if (request !== wanted()) return;
@@ -225,6 +225,9 @@ async function sessions(isMore) {
     if (request !== wanted()) return;
     by("found").textContent = error.message;
     by("entries").replaceChildren();
+  } finally {
+    state.reading -= 1;
+    state.looked = Date.now();
   }
 }
 
@@ -236,7 +239,7 @@ function walk(lines, n) {
     ["stage", "name", (line) => line.stage],
     ["", "", (line) => alarm(line.verdict, line.verdict === "drop")],
     ["ns", "number", (line) => (line.stage_ns === null ? "" : line.stage_ns.toFixed(0))],
-    ["what is known", "words", (line) => line.detail],
+    ["packet", "words", (line) => line.detail],
   ];
   const hex = (text) => (text.match(/.{1,32}/g) || []).map((part, i) => (16 * i).toString(16).padStart(4, "0") + "  " + part.match(/.{1,2}/g).join(" ")).join("\n");
   const dump = el("details", {}, el("summary", {}, "bytes as received and as last seen"), el("pre", {}, hex(lines[0].bytes)), el("pre", {}, hex(last.bytes)));
@@ -285,7 +288,7 @@ async function look() {
       if (!state.about) await begin();
       draw(await get("/api/v1/top"));
       said("", false);
-      if (state.tab === "Sessions" && !state.request && Date.now() - state.looked > 1000 * SESSIONS_EVERY) sessions();
+      if (state.tab === "Sessions" && !state.request && state.reading === 0 && Date.now() - state.looked > 1000 * SESSIONS_EVERY) sessions();
     } catch (error) {
       said("connection lost, trying again: " + error.message, true);
       state.about = null;

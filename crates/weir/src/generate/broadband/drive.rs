@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use dataplane::neighbour::NeighbourMessage;
-use traffic::{Direction, Signature};
+use traffic::{Arrival, Direction, Signature, Window};
 use wire::{Mac, ethertype, fast};
 
 use super::super::end::End;
@@ -17,10 +17,12 @@ use super::{BroadbandArgs, BroadbandCounts, BroadbandResult};
 const CONNECT: Duration = Duration::from_secs(30);
 /// Between two attempts of a subscriber.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Subscribers that wait for an answer at once.
+/// Requests of a turn at most.
 const WINDOW: usize = 64;
-/// After the last packet was sent.
+/// After the last packet that arrived.
 const DRAIN: Duration = Duration::from_millis(400);
+/// After the last packet that was sent.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 /// Packets that are sent in a turn at most.
 const BURST: u64 = 32;
 
@@ -36,8 +38,8 @@ struct Line {
     asked: Option<Instant>,
     /// Sequence numbers sent, by direction.
     sent: [u32; 2],
-    /// The next that is expected, by direction.
-    next: [u32; 2],
+    /// Those received, by direction.
+    windows: [Window; 2],
 }
 
 struct Driver<'a> {
@@ -47,6 +49,8 @@ struct Driver<'a> {
     /// The gateway's hardware address in the core.
     gateway: Option<Mac>,
     lines: Vec<Line>,
+    /// Where the next turn of requests begins.
+    first: usize,
     begin: Instant,
     control_wrong_tags: u64,
     counts: [BroadbandCounts; 2],
@@ -73,13 +77,14 @@ pub fn drive(args: &BroadbandArgs, stop: &AtomicBool) -> anyhow::Result<Broadban
             router: None,
             asked: None,
             sent: [0; 2],
-            next: [0; 2],
+            windows: [Window::default(); 2],
         }
     };
     let lines = (0..args.subscribers).map(line).collect();
     let begin = Instant::now();
     let (counts, waited) = (Default::default(), [0; 2]);
-    let mut driver = Driver { args, access, core, gateway: None, lines, begin, control_wrong_tags: 0, counts, waited };
+    let mut driver =
+        Driver { args, access, core, gateway: None, lines, first: 0, begin, control_wrong_tags: 0, counts, waited };
     driver.connect(stop)?;
     let took = driver.traffic(stop);
     Ok(driver.end(took))
@@ -111,15 +116,18 @@ impl Driver<'_> {
 
     /// Sends what subscribers have to ask next.
     fn ask(&mut self) {
-        let mut waiting = 0;
-        for (n, line) in self.lines.iter_mut().enumerate().filter(|(_, line)| line.router.is_none()) {
-            waiting += 1;
-            if waiting > WINDOW {
-                return;
-            }
-            if line.asked.is_some_and(|asked| asked.elapsed() < AGAIN) {
+        let (count, mut sent) = (self.lines.len(), 0);
+        // Each turn goes on where the last one ended: those that get no answer hold up nobody.
+        let first = self.first;
+        for n in (0..count).map(|by| (first + by) % count) {
+            let line = &mut self.lines[n];
+            if line.router.is_some() || line.asked.is_some_and(|asked| asked.elapsed() < AGAIN) {
                 continue;
             }
+            if sent == WINDOW {
+                return;
+            }
+            (sent, self.first) = (sent + 1, n + 1);
             line.asked = Some(Instant::now());
             let router = line.offer.and_then(|offer| Some((offer.address, offer.router?)));
             let frame = match (line.is_bound, router) {
@@ -147,14 +155,16 @@ impl Driver<'_> {
         }
         if let Some((xid, answer)) = frames::dhcp_answer(packet) {
             let Some(line) = self.lines.get_mut(xid as usize) else { return };
-            if !line.place.is_of(frame) {
+            if !line.place.is_of(frame) || (frame[..6] != line.mac.0 && frame[..6] != Mac::BROADCAST.0) {
                 self.control_wrong_tags += 1;
                 return;
             }
             match answer {
                 Answer::Offer(offer) if !line.is_bound => line.offer = Some(offer),
                 Answer::Ack(offer) => (line.offer, line.is_bound) = (Some(offer), true),
-                Answer::Offer(_) => return,
+                // RFC 2131, 3.1, 4: from the beginning.
+                Answer::Nak if !line.is_bound => line.offer = None,
+                Answer::Offer(_) | Answer::Nak => return,
             }
             // What comes next is due now.
             line.asked = None;
@@ -228,11 +238,15 @@ impl Driver<'_> {
             counts.misdelivered_packets += 1;
             return;
         };
-        counts.received_packets += 1;
-        if mark.seq < line.next[at] {
-            counts.reordered_packets += 1;
+        match line.windows[at].note(mark.seq) {
+            Arrival::InOrder => {}
+            Arrival::Reordered | Arrival::Stale => counts.reordered_packets += 1,
+            Arrival::Duplicate => {
+                counts.duplicated_packets += 1;
+                return;
+            }
         }
-        line.next[at] = line.next[at].max(mark.seq + 1);
+        counts.received_packets += 1;
         let waited = (self.begin.elapsed().as_nanos() as u64).saturating_sub(mark.sent_ns);
         self.waited[at] += waited;
         counts.latency_us_max = counts.latency_us_max.max(waited as f64 / 1e3);
@@ -259,9 +273,14 @@ impl Driver<'_> {
             }
         }
         let took = begin.elapsed().as_secs_f64();
-        let until = Instant::now() + DRAIN;
-        while Instant::now() < until {
+        // Until nothing has come for a while: a gateway may wait for a CPU.
+        let received = |driver: &Self| driver.counts.iter().map(|counts| counts.received_packets).sum::<u64>();
+        let (most, mut until, mut seen) = (Instant::now() + LONGEST_DRAIN, Instant::now() + DRAIN, received(self));
+        while Instant::now() < until.min(most) {
             self.receive();
+            if received(self) > seen {
+                (until, seen) = (Instant::now() + DRAIN, received(self));
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         took
@@ -286,6 +305,8 @@ impl Driver<'_> {
         if is_sent {
             line.sent[at] += 1;
             self.counts[at].sent_packets += 1;
+        } else {
+            self.counts[at].unsent_packets += 1;
         }
     }
 

@@ -14,6 +14,7 @@ const DISCOVER: u8 = 1;
 const OFFER: u8 = 2;
 const REQUEST: u8 = 3;
 const ACK: u8 = 5;
+const NAK: u8 = 6;
 
 /// Where a subscriber is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub enum Answer {
     Offer(Offer),
     /// DHCPACK.
     Ack(Offer),
+    /// DHCPNAK.
+    Nak,
 }
 
 /// What a DHCP server answers in an IP packet, and to which transaction.
@@ -119,7 +122,16 @@ pub fn dhcp_answer(packet: &[u8]) -> Option<(u32, Answer)> {
     let address = Ipv4Addr::from(fast::be32(message, 16)?);
     let mut options = message.get(236..)?.strip_prefix(&COOKIE)?;
     let (mut kind, mut server, mut router) = (0, None, None);
-    while let [code @ 1..=254, len, rest @ ..] = options {
+    loop {
+        // Padding may stand anywhere (RFC 2132, 3.1).
+        let (code, len, rest) = match options {
+            [0, rest @ ..] => {
+                options = rest;
+                continue;
+            }
+            [code @ 1..=254, len, rest @ ..] => (code, len, rest),
+            _ => break,
+        };
         let (data, rest) = rest.split_at_checked(usize::from(*len))?;
         options = rest;
         let ip = || fast::be32(data, 0).map(Ipv4Addr::from);
@@ -135,6 +147,7 @@ pub fn dhcp_answer(packet: &[u8]) -> Option<(u32, Answer)> {
     match kind {
         OFFER => Some((xid, Answer::Offer(offer))),
         ACK => Some((xid, Answer::Ack(offer))),
+        NAK => Some((xid, Answer::Nak)),
         _ => None,
     }
 }
@@ -199,7 +212,7 @@ mod tests {
         }
         let untagged = signed((mac, mac), None, ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), mark, 100);
         assert!(!PLACE.is_of(&untagged));
-        // As it was sent: nobody has forwarded it.
+        // As it was sent: not forwarded, its TTL is unchanged.
         assert_eq!(forwarded(&frame[22..]), None);
     }
 

@@ -72,9 +72,15 @@ pub fn plant(config: &Config, ours: Ipv4Addr, macs: [Mac; 2], core_macs: [Mac; 2
     }
     let mut gateway = Mac::ZERO;
     // Groups of multicast have hosts that no modem sends from.
-    let modems = layout.modems.iter().filter(|named| named.spec.hosts.iter().all(|(ip, _)| !ip.is_multicast()));
+    let modems = layout.modems.iter().filter(|named| {
+        let hosts = &named.spec.hosts;
+        hosts.iter().all(|(ip, _)| !ip.is_multicast()) && hosts.iter().any(|(ip, _)| ip.is_ipv4())
+    });
     for named in modems {
         let spec = &named.spec;
+        if gateway != Mac::ZERO && gateway != spec.cmts_mac {
+            bail!(Usage("service_group.*.mac: weir gen cable needs the same in all groups".to_owned()));
+        }
         gateway = spec.cmts_mac;
         groups[usize::from(spec.service_group)].modems.push(Modem {
             hosts: spec.hosts.iter().filter_map(|(address, mac)| Some((v4(*address)?, *mac))).collect(),
@@ -86,6 +92,17 @@ pub fn plant(config: &Config, ours: Ipv4Addr, macs: [Mac; 2], core_macs: [Mac; 2
     }
     if groups.iter().all(|group| group.modems.is_empty()) {
         bail!(Usage("service_group.*.modem: there is none".to_owned()));
+    }
+    for (group, entry) in groups.iter().zip(&config.service_group) {
+        if !group.modems.is_empty() && (group.upstream.is_empty() || group.downstream.is_empty()) {
+            let what = format!("service_group \"{}\": no downstream or no burst channel", entry.name);
+            bail!(Usage(what));
+        }
+    }
+    let has_cookie = layout.channels.iter().any(|one| one.cookie != Cookie::None)
+        || layout.pseudowires.iter().any(|one| one.cookie != Cookie::None);
+    if has_cookie || config.service_group.iter().any(|group| group.carrier != cmts::config::Carrier::Ip) {
+        bail!(Usage("weir gen cable sends L2TPv3 over IP (protocol 115), without cookies, only".to_owned()));
     }
     let mtu = config.port.iter().find(|port| port.role == Role::Rpd).and_then(|port| port.mtu);
     Ok(Plant {
