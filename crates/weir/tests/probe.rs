@@ -11,8 +11,8 @@ use certificate::{Band, Certificate, GatewayRate, Key};
 use net::{Net, Running, WEIR, json, ok, until, user_plane, well, within};
 
 /// Rate, burst and limit of the queueing discipline `tbf`.
-const RATE: f64 = 5e6;
-const BURST: f64 = 20e6;
+const RATE: f64 = 2.5e6;
+const BURST: f64 = 10e6;
 
 fn secret(net: &Net) -> String {
     let file = net.file("secret");
@@ -25,7 +25,7 @@ fn secret(net: &Net) -> String {
 fn burst_credit_of_a_kernel_bucket_is_found() {
     let (net, key) = (Net::new("burst"), std::env::temp_dir().join(format!("weir-burst-{}.key", std::process::id())));
     let (host, secret) = (&net.host, secret(&net));
-    // What the host sends: 5 MB/s once 20 MB are used; a queue of four packets, so that what is over it is dropped.
+    // What the host sends: 2.5 MB/s once 10 MB are used; a queue of four packets, so that what is over it is dropped.
     let bucket = format!("rate {}bit burst {BURST} limit 6000", RATE * 8.0);
     ok(&format!("ip netns exec {host} tc qdisc add dev smf0 root tbf {bucket}"));
     let mut agent = within(&net.gateway, WEIR);
@@ -36,7 +36,7 @@ fn burst_credit_of_a_kernel_bucket_is_found() {
     });
     let mut probe = within(host, WEIR);
     probe.args(
-        "probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 160Mbps --json".split(' '),
+        "probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 80Mbps --json".split(' '),
     );
     let out = well(probe.args(["--secret", &secret, "--key"]).arg(&key).output().unwrap());
     let found: Certificate = serde_json::from_slice(&out.stdout).unwrap();
@@ -45,11 +45,11 @@ fn burst_credit_of_a_kernel_bucket_is_found() {
     let one = &found.allowances[0];
     let said = format!("{:?}", certificate::Allowance { samples: vec![], ..one.clone() });
     let is_near = |found: f64, truth: f64, part: f64| (found / truth - 1.0).abs() < part;
-    assert!(is_near(one.baseline_per_second, RATE, 0.05), "{said}");
-    assert!(is_near(one.peak_per_second, 20e6, 0.1), "{said}");
+    assert!(is_near(one.baseline_per_second, RATE, 0.1), "{said}");
+    assert!(is_near(one.peak_per_second, 10e6, 0.15), "{said}");
     // A machine that is busy with other tests gives and takes some.
-    assert!(is_near(one.depth.unwrap(), BURST, 0.15) && !one.is_lower_bound, "{said}");
-    assert!(is_near(one.refill_per_second.unwrap(), RATE, 0.3), "{said}");
+    assert!(is_near(one.depth.unwrap(), BURST, 0.25) && !one.is_lower_bound, "{said}");
+    assert!(is_near(one.refill_per_second.unwrap(), RATE, 0.4), "{said}");
     assert!(found.run.is_complete && !found.signature.is_empty(), "{:?}", found.notes);
 }
 
