@@ -497,7 +497,7 @@ mod tests {
         };
         let drops = vec![
             drop("worker", "port_ring_full", 7),
-            drop("worker", "unknown_teid", 1000),
+            drop("worker", "limited", 1000),
             drop("uplink.acl", "acl_denied", 1000),
             drop("worker", "tx_full", 5),
         ];
