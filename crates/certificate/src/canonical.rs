@@ -112,6 +112,13 @@ mod tests {
         assert_eq!((text(&one), hash(&one)), (text(&other), hash(&other)));
     }
 
+    /// Other writers print a whole number as an integer.
+    #[test]
+    fn a_whole_number_has_one_form() {
+        assert_eq!(hash(&json!({ "n": 1.0, "m": 3e9 })), hash(&json!({ "n": 1, "m": 3_000_000_000_u64 })));
+        assert_ne!(hash(&json!({ "n": 1.5 })), hash(&json!({ "n": 1 })));
+    }
+
     #[test]
     fn the_hash_is_sha_256() {
         // Of two characters: {}.

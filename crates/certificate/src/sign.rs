@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hashes_again_has_no_signature() {
+    fn rehashed_content_fails_the_signature() {
         let text = Key::from_seed([1; 32]).sign(&certificate()).text();
         let mut forged: Value = serde_json::from_str(
             &Key::from_seed([2; 32]).sign(&Certificate { date: "2027-01-01T00:00:00Z".into(), ..certificate() }).text(),
@@ -302,6 +302,18 @@ mod tests {
         let original: Value = serde_json::from_str(&text).unwrap();
         forged[SIGNATURE] = original[SIGNATURE].clone();
         assert_eq!(check(&forged.to_string(), None), Err(CheckError::Signature));
+    }
+
+    /// What a terminal would obey, or what ends a table's cell, is no certificate's, whoever signed it.
+    #[test]
+    fn control_characters_are_refused() {
+        for hostile in ["\u{1b}[2J", "a\tb", "a\nb"] {
+            let mut certificate = certificate();
+            certificate.host.hostname = hostile.to_owned();
+            let text = Key::from_seed([1; 32]).sign(&certificate).text();
+            let error = check(&text, None).unwrap_err().to_string();
+            assert!(error.contains("control characters"), "{error}");
+        }
     }
 
     #[test]

@@ -343,6 +343,16 @@ mod tests {
         assert!(found.is_lower_bound && is_near(found.depth.unwrap(), 0.6e9 * 7200.0, 0.01));
     }
 
+    /// A credit without a baseline: idle times stay bounded, and every number is one.
+    #[test]
+    fn a_baseline_of_nothing_ends() {
+        let mut bucket = Bucket::new(1e9, 0.0, 1e9 * 600.0);
+        let found = allowance(&mut bucket, &options(), &mut |_, _| {}).unwrap();
+        let numbers = [found.baseline_per_second, found.peak_seconds, found.depth.unwrap()];
+        assert!(numbers.iter().all(|number| number.is_finite()), "{numbers:?}");
+        assert!(found.refills.iter().all(|refill| refill.idle_seconds <= 2.0 * 7200.0), "{:?}", found.refills);
+    }
+
     #[test]
     fn a_baseline_that_is_not_one_is_not_confirmed() {
         // Ten minutes after the credit is used, a second limit takes half of the baseline.

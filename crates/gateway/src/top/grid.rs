@@ -215,6 +215,17 @@ mod tests {
         }
     }
 
+    /// A variation selector makes what stands before it wider.
+    #[test]
+    fn cut_text_fits_whatever_it_has() {
+        for most in 0..8 {
+            for text in ["aa\u{2764}\u{fe0f}aaaa", "\u{2764}\u{fe0f}\u{2764}\u{fe0f}\u{2764}\u{fe0f}", "日本語日本語"]
+            {
+                assert!(width(&cut(text, most)) <= most, "{text} in {most}");
+            }
+        }
+    }
+
     #[test]
     fn control_characters_are_not_printed() {
         let mut grid = Grid::new(&[words("dnn", 9)]);

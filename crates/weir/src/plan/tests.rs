@@ -404,6 +404,20 @@ fn certificates_become_rows_of_a_catalogue() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// What was measured over virtual links is no limit of a machine's network.
+#[test]
+fn rates_over_virtual_links_are_notes() {
+    let (folder, file) = certificate_of("veth", Some("c5n.4xlarge"));
+    let mut signed: certificate::Certificate = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    signed.host.interface = "veth".into();
+    std::fs::write(&file, certificate::Key::from_seed([5; 32]).sign(&signed).text()).unwrap();
+    let (measured, certified) = from(std::slice::from_ref(&file), None).unwrap();
+    append(&measured, &certified, &folder.join("tables")).unwrap();
+    let rows = std::fs::read_to_string(folder.join("tables/measurements.tsv")).unwrap();
+    assert!(!rows.contains("\tlimit\t") && rows.contains("\tnote\t"), "{rows}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_changed_certificate_is_no_machine() {
     let (folder, file) = certificate_of("changed", None);
