@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 UNITS = ("_bytes", "_seconds", "_packets", "_ratio", "_info", "_limit", "_slots", "_buffers", "_per_second")
 PLAIN = {"weir_sessions", "weir_ready", "weir_draining", "weir_port_up", "weir_pfcp_associations",
-         "weir_pfcp_waiting_requests", "weir_modems", "weir_service_flows", "weir_standby"}
+         "weir_pfcp_waiting_requests", "weir_modems", "weir_service_flows", "weir_standby",
+         "weir_certificate_alarm"}
 LABELS = {"worker", "port", "role", "reason", "stage", "pipeline", "activity", "place", "gateway", "version", "state",
           "event", "service_group", "channel", "priority", "segments"}
 
