@@ -28,6 +28,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::calibrate;
+use gateway::fail::Usage;
 use gateway::json::JsonOutput;
 use gateway::signals;
 use gateway::tables::{Style, Table, count};
@@ -41,6 +42,8 @@ Examples:
   sudo weir plan verify --port xdp --workers 1
                                        where there are two CPUs: the load has one of them
   weir plan verify --from other.json   calibrated by a result of another machine
+  sudo weir plan verify --from certificate.json --port ring --workers 1
+                                       or by its certificate, over the same kind of ports
   weir plan verify --rounds 60 --json -
 
 Measured: 128 B and 1,000 subscribers on one worker. Predicted by the planner, with P10 and P90,
@@ -181,6 +184,12 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let (elsewhere, _) = super::from(&args.from, args.measured_on.as_deref())?;
     if elsewhere.iter().any(|one| one.gateway.is_some_and(|gateway| gateway != "upf")) {
         bail!("--from: the load predicted is a mobile user plane's, and the result is of another gateway");
+    }
+    // Ports in memory cost nothing: a rate over interfaces says nothing of them.
+    if args.port == PortKind::Memory && elsewhere.iter().any(|one| one.source.starts_with("weir probe")) {
+        let what =
+            "--from: a certificate is of ports over interfaces; verify it with --port KIND, the kind it was made with";
+        return Err(Usage(what.to_owned()).into());
     }
     let stop = signals::stop_flag().context("no signal handlers")?;
     let trial = Trial {
