@@ -19,7 +19,7 @@
 mod alone;
 mod beside;
 mod ends;
-mod plant;
+pub mod plant;
 mod rates;
 mod report;
 mod rig;

@@ -27,7 +27,7 @@ use traffic::cable::{Cuts, Downstream, Hosts, Mix, Plant, Upstream, Workload};
 use wire::Mac;
 
 use super::broadband::frames::arp;
-use super::end::End;
+use super::end::{End, drain};
 
 /// Time for the gateway to answer ARP.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 const BURST: u64 = 32;
 /// The host of the network: next hop and far end (RFC 2544, C.2.2).
 const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// Largest frame.
+/// Bytes of the largest frame that is made.
 const LARGEST: usize = 2048;
 
 /// `weir gen cable`.
@@ -260,16 +260,10 @@ impl<'a> Driver<'a> {
             self.burst();
             self.receive();
         }
-        // Until nothing has come for a while: a gateway may wait for a CPU.
-        let received = |driver: &Self| driver.downstream.heard().in_order + driver.hosts.heard().in_order;
-        let (most, mut until, mut seen) = (Instant::now() + LONGEST_DRAIN, Instant::now() + DRAIN, received(self));
-        while Instant::now() < until.min(most) {
+        drain(DRAIN, LONGEST_DRAIN, || {
             self.receive();
-            if received(self) > seen {
-                (until, seen) = (Instant::now() + DRAIN, received(self));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            self.downstream.heard().in_order + self.hosts.heard().in_order
+        });
         self.downstream.idle(self.now_ns());
         took
     }

@@ -1,5 +1,7 @@
 //! A port at one side of a gateway, with memory of its own: frames out, frames in.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Context;
 use frame::{Arena, ArenaConfig, Batch, Pool, Port};
 use port::Wires;
@@ -59,5 +61,18 @@ impl End {
     /// Leaves the interface as it was.
     pub fn close(mut self) {
         self.port.close(&mut self.pool);
+    }
+}
+
+/// Receives until nothing has come for `quiet`, at most for `longest`: a gateway may wait for a CPU. `receive` takes in
+/// what has arrived and returns how many packets have been received so far.
+pub fn drain(quiet: Duration, longest: Duration, mut receive: impl FnMut() -> u64) {
+    let (most, mut until, mut seen) = (Instant::now() + longest, Instant::now() + quiet, receive());
+    while Instant::now() < until.min(most) {
+        let received = receive();
+        if received > seen {
+            (until, seen) = (Instant::now() + quiet, received);
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -9,7 +9,7 @@ use dataplane::neighbour::NeighbourMessage;
 use traffic::{Arrival, Direction, Signature, Window};
 use wire::{Mac, ethertype, fast};
 
-use super::super::end::End;
+use super::super::end::{End, drain};
 use super::frames::{self, Answer, Offer, Place};
 use super::{BroadbandArgs, BroadbandCounts, BroadbandResult};
 
@@ -273,16 +273,10 @@ impl Driver<'_> {
             }
         }
         let took = begin.elapsed().as_secs_f64();
-        // Until nothing has come for a while: a gateway may wait for a CPU.
-        let received = |driver: &Self| driver.counts.iter().map(|counts| counts.received_packets).sum::<u64>();
-        let (most, mut until, mut seen) = (Instant::now() + LONGEST_DRAIN, Instant::now() + DRAIN, received(self));
-        while Instant::now() < until.min(most) {
+        drain(DRAIN, LONGEST_DRAIN, || {
             self.receive();
-            if received(self) > seen {
-                (until, seen) = (Instant::now() + DRAIN, received(self));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            self.counts.iter().map(|counts| counts.received_packets).sum()
+        });
         took
     }
 

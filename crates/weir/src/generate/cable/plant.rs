@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, bail};
-use cmts::config::{Config, Role};
-use cmts::upstream::Carries;
+use bench::cmts::plant::groups;
+use cmts::config::{Config, Named, Role};
 use gateway::fail::Usage;
-use traffic::cable::{Group, Modem, Plant};
+use traffic::cable::Plant;
 use wire::Mac;
 use wire::l2tp::{Carrier, Cookie};
 use wire::psp::Word;
@@ -49,46 +49,17 @@ pub fn devices(config: &Config) -> anyhow::Result<Vec<Ipv4Addr>> {
 /// The configuration has no layout, or carries L2TPv3 otherwise.
 pub fn plant(config: &Config, ours: Ipv4Addr, macs: [Mac; 2], core_macs: [Mac; 2]) -> anyhow::Result<Plant> {
     let layout = config.layout()?;
-    let mut groups: Vec<Group> = Vec::new();
-    for device in devices(config)? {
-        let addresses = [ours, device];
-        groups.push(Group {
-            addresses,
-            downstream: Vec::new(),
-            upstream: Vec::new(),
-            requests: None,
-            modems: Vec::new(),
-        });
-    }
-    for channel in &layout.channels {
-        groups[usize::from(channel.service_group)].downstream.push(channel.session);
-    }
-    for wire in &layout.pseudowires {
-        let group = &mut groups[usize::from(wire.service_group)];
-        match wire.carries {
-            Carries::Bursts => group.upstream.push(wire.session),
-            Carries::Requests => group.requests = Some(wire.session),
-        }
-    }
-    let mut gateway = Mac::ZERO;
+    let addresses: Vec<[Ipv4Addr; 2]> = devices(config)?.into_iter().map(|device| [ours, device]).collect();
     // Groups of multicast have hosts that no modem sends from.
-    let modems = layout.modems.iter().filter(|named| {
+    let is_wanted = |named: &Named| {
         let hosts = &named.spec.hosts;
         hosts.iter().all(|(ip, _)| !ip.is_multicast()) && hosts.iter().any(|(ip, _)| ip.is_ipv4())
-    });
-    for named in modems {
-        let spec = &named.spec;
-        if gateway != Mac::ZERO && gateway != spec.cmts_mac {
-            bail!(Usage("service_group.*.mac: weir gen cable needs the same in all groups".to_owned()));
-        }
-        gateway = spec.cmts_mac;
-        groups[usize::from(spec.service_group)].modems.push(Modem {
-            hosts: spec.hosts.iter().filter_map(|(address, mac)| Some((v4(*address)?, *mac))).collect(),
-            said: spec.security.as_ref().map_or(0, |security| security.said),
-            sid: spec.clusters.first().and_then(|cluster| cluster.sids.first()).copied().unwrap_or(0),
-            keys: spec.security.as_ref().map_or([None; 2], |security| security.keys.map(|key| Some(key?.1))),
-            sequence: 0,
-        });
+    };
+    let groups = groups(&layout, &addresses, is_wanted);
+    let mut cmts_macs = layout.modems.iter().map(|named| named.spec.cmts_mac);
+    let gateway = cmts_macs.next().unwrap_or(Mac::ZERO);
+    if cmts_macs.any(|mac| mac != gateway) {
+        bail!(Usage("service_group.*.mac: weir gen cable needs the same in all groups".to_owned()));
     }
     if groups.iter().all(|group| group.modems.is_empty()) {
         bail!(Usage("service_group.*.modem: there is none".to_owned()));
