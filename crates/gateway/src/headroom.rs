@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use certificate::{Certificate, GatewayRate, Task, check};
@@ -20,6 +19,7 @@ use port::iface::Iface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::background::Background;
 use crate::fail::Usage;
 use crate::metrics::{Known, Monitored};
 
@@ -314,8 +314,7 @@ pub type Latest = Arc<Mutex<Option<HeadroomView>>>;
 
 /// The thread that compares. Ends when dropped.
 pub struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Watch {
@@ -329,11 +328,9 @@ impl Watch {
         allowances: Box<dyn Allowances>,
         latest: Latest,
     ) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let run = move || {
+        let run = move |stop: &AtomicBool| {
             let mut judge = Judge::new(certified);
-            while !told.load(Ordering::Acquire) {
+            while !stop.load(Ordering::Acquire) {
                 let view = judge.look(Reading::of(&gateway.known(), allowances.read()));
                 if view.is_some()
                     && let Ok(mut latest) = latest.lock()
@@ -341,25 +338,14 @@ impl Watch {
                     *latest = view;
                 }
                 for _ in 0..EVERY.as_millis() / STEP.as_millis() {
-                    if told.load(Ordering::Acquire) {
+                    if stop.load(Ordering::Acquire) {
                         return;
                     }
                     std::thread::park_timeout(STEP);
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("weir-headroom".into()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
+        Ok(Self { _thread: Background::start("weir-headroom", run)? })
     }
 }
 

@@ -45,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod background;
 pub mod cli;
 pub mod connected;
 pub mod control;

@@ -17,9 +17,9 @@ mod vitals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::background::Background;
 use crate::socket::PortView;
 
 pub use levels::Level;
@@ -65,8 +65,7 @@ pub trait Watchable: Send + Sync + 'static {
 
 /// The watching thread. Ends when dropped.
 pub struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Watch {
@@ -75,22 +74,9 @@ impl Watch {
     /// # Errors
     /// The operating system gives no thread.
     pub fn start(gateway: Arc<dyn Watchable>) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
         let control = rustix::thread::gettid().as_raw_pid();
-        let watch = move || watch(&*gateway, control, &told);
-        let thread = std::thread::Builder::new().name("weir-watch".into()).spawn(watch)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
+        let watch = move |stop: &AtomicBool| watch(&*gateway, control, stop);
+        Ok(Self { _thread: Background::start("weir-watch", watch)? })
     }
 }
 
