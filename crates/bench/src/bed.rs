@@ -59,6 +59,11 @@ impl Ready {
 }
 
 impl Bed {
+    /// The CPU of the first worker.
+    pub(crate) fn gateway_cpu(&self) -> usize {
+        self.gateway_cpus[0]
+    }
+
     /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends.
     ///
     /// # Errors

@@ -349,6 +349,13 @@ fn caveats(before: &[&Value], after: &[&Value], rows: &[Row]) -> Vec<String> {
             caveats.push(format!("{side} side: the hypervisor took {:.1} % of the time", steal * 100.0));
         }
     }
+    for (side, results) in [("first", before), ("second", after)] {
+        let is = |one: &&&Value| one.pointer("/noise/is_disturbed").and_then(Value::as_bool) == Some(true);
+        let disturbed = results.iter().filter(is).count();
+        if disturbed > 0 {
+            caveats.push(format!("{side} side: {disturbed} of {} results are disturbed", results.len()));
+        }
+    }
     if rows.iter().any(|row| row.verdict == Verdict::Unknown) {
         caveats.push(format!("fewer than {LEAST} samples: no interval for some metrics"));
     }

@@ -10,6 +10,7 @@ use frame::{Pool, Port};
 
 use crate::core_clock::CoreClock;
 use crate::error::BenchError;
+use crate::noise::ThreadNoise;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
@@ -38,6 +39,8 @@ pub struct Slice {
     pub allocations: u64,
     /// The clock of its core while it was measured, in Hz, where that can be told.
     pub core_hz: Option<f64>,
+    /// What kept it from its CPU while it was measured.
+    pub noise: ThreadNoise,
     /// Whether it ran before the machine's ordinary threads.
     pub urgent: bool,
     /// Traffic that was made and checked; of a load.
@@ -162,6 +165,7 @@ pub fn sampled(view: &StatsView, far: &FarCycles, score: &Score, mut turn: impl 
     let sample = || Sample::take_apart(view, far);
     let begin = sample();
     score.during(Part::Warm, &mut turn);
+    let noise = ThreadNoise::now();
     let first = sample();
     let allocations = pages::allocations_on_this_thread();
     score.during(Part::Measure, || {
@@ -170,10 +174,11 @@ pub fn sampled(view: &StatsView, far: &FarCycles, score: &Score, mut turn: impl 
     });
     let allocations = pages::allocations_on_this_thread() - allocations;
     let last = sample();
+    let noise = ThreadNoise::now().since(&noise);
     score.during(Part::Drain, &mut turn);
     let end = sample();
     let (measured, whole) = (last.since(&first), end.since(&begin));
-    Slice { measured, whole, allocations, core_hz: core.hz(), ..Slice::default() }
+    Slice { measured, whole, allocations, core_hz: core.hz(), noise, ..Slice::default() }
 }
 
 /// A gateway's worker as a player.

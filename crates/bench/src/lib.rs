@@ -33,6 +33,7 @@
 //! | `bare` | the reference: the same ports and nothing between |
 //! | `sample`, `cost` | from a worker's statistics to the cost of a packet |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
+//! | `noise`, `neighbour` | what disturbed a measurement; a neighbour that disturbs it on purpose |
 //! | `options`, `run`, `modes`, `scale` | a benchmark from options to report; side by side; scale-out |
 //! | `search` | searches over trials, pure: MLRsearch, RFC 2544, soak, determinism |
 //! | `searching` | the same on gateways: `weir bench --search` |
@@ -77,6 +78,8 @@ pub mod live;
 pub mod machine;
 pub mod memory;
 pub mod modes;
+pub mod neighbour;
+pub mod noise;
 pub mod options;
 pub mod pfcp_sessions;
 pub mod probe;

@@ -111,7 +111,7 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
         if far > 0 {
             in_own_time(&mut traffic, (own + far) as f64 / own.max(1) as f64);
         }
-        Ok(Window { traffic, workers, whole: None })
+        Ok(Window { traffic, workers, ..Window::default() })
     }
 
     fn close(self: Box<Self>) -> Result<Closing, BenchError> {

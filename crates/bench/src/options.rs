@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::BenchError;
+use crate::neighbour::Kind;
 
 /// Kinds of ports a gateway can be measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +108,21 @@ pub struct Options {
     pub pps: Option<f64>,
     /// Whose CPU does the links' receive work.
     pub receive_work: ReceiveWork,
+    /// A noisy neighbour, in windows of its own.
+    pub disturb: Option<Kind>,
 }
 
 impl Default for Options {
     /// One worker, in memory, five seconds.
     fn default() -> Self {
-        Self { port: PortKind::Memory, workers: 1, seconds: 5.0, pps: None, receive_work: ReceiveWork::default() }
+        Self {
+            port: PortKind::Memory,
+            workers: 1,
+            seconds: 5.0,
+            pps: None,
+            receive_work: ReceiveWork::default(),
+            disturb: None,
+        }
     }
 }
 

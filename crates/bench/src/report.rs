@@ -9,6 +9,8 @@ use traffic::{DirectionResult, Directions, TrialResult};
 
 use crate::cost::{Cost, together};
 use crate::host::Host;
+use crate::neighbour::Disturbed;
+use crate::noise::Noise;
 use crate::options::PortKind;
 use crate::sample::Delta;
 use crate::window::{Closing, Window, latency, median};
@@ -72,6 +74,10 @@ pub struct Report {
     pub load: LoadSource,
     /// The windows behind the medians.
     pub windows: Windows,
+    /// What disturbed them.
+    pub noise: Noise,
+    /// What a noisy neighbour did to it, where there was one on purpose.
+    pub disturbed: Option<Disturbed>,
     /// What looking costs.
     pub observer: Option<Observer>,
     /// A second trial, below capacity, in which every packet was checked: losses and latencies.
@@ -229,6 +235,7 @@ impl Report {
             offered_mpps: windows.iter().map(|window| offered(&window.traffic)).collect(),
             core_ghz: windows.iter().filter_map(|window| Some(window.core_hz()? / 1e9)).collect(),
         };
+        self.noise = Noise::of(windows);
         let clocks = &self.windows.core_ghz;
         self.host.core_ghz = (!clocks.is_empty()).then(|| median(clocks.iter().copied()));
         self.host.core_ghz_quiet = self.cost.tc_quiet_core_cycles.map(|cycles| cycles / self.cost.tc_quiet_ns);

@@ -8,6 +8,7 @@ use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::host::{CpuTime, Host, date, rss_bytes};
 use crate::memory::MemoryRig;
+use crate::neighbour::{Disturbed, Neighbour};
 use crate::options::{Options, PortKind};
 use crate::report::{Observer, Paced, Reference, Report, VERSION};
 use crate::socket::{SocketRig, Source};
@@ -62,12 +63,15 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
     let how = How { pps: options.pps, ..How::most(measure) };
-    let turns = [(0, how), (0, How { clocked: false, ..how })];
+    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, cpus[0]));
+    let mut turns = vec![(0, how), (0, How { clocked: false, ..how })];
+    turns.extend(neighbour.map(|_| (0, How { neighbour, ..how })));
     let windows = in_turns(&mut [&mut *rig], &turns, rounds, stop)?;
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
     report.rss_bytes = rss_bytes();
     report.take(&windows[0]);
     let (with, without) = (report.cost.tc_ns, Cost::of(&windows[1]).tc_ns);
+    report.disturbed = neighbour.map(|neighbour| Disturbed::of(neighbour, &windows[2], &windows[0]));
     report.observer = Some(Observer { tc_ns: with, tc_ns_without: without, effect_ns: with - without });
     report.close(rig.close()?);
     Ok(report)
@@ -126,7 +130,9 @@ pub fn run_over<U: UnderTest>(
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
     let how = How { warm: Duration::from_millis(60), pps: options.pps, ..How::most(measure) };
-    let turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
+    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, bed.gateway_cpu()));
+    let mut turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
+    turns.extend((0..pairs.len()).filter_map(|n| Some((2 * n, How { neighbour: Some(neighbour?), ..how }))));
     let mut rigs: Vec<&mut dyn Rig> = Vec::new();
     for (_, ready, bare, _) in &mut pairs {
         rigs.push(&mut ready.rig);
@@ -134,6 +140,7 @@ pub fn run_over<U: UnderTest>(
     }
     let windows = in_turns(&mut rigs, &turns, rounds, stop)?;
     let noise = CpuTime::now().since(&before);
+    let (windows, mut disturbed) = (&windows[..2 * pairs.len()], windows[2 * pairs.len()..].iter());
     let mut reports = Vec::new();
     for ((kind, mut ready, bare, source), windows) in pairs.into_iter().zip(windows.chunks(2)) {
         let options = Options { port: kind, ..options.clone() };
@@ -146,6 +153,7 @@ pub fn run_over<U: UnderTest>(
         report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(traffic.ues.max(1));
         report.rss_bytes = rss_bytes();
         report.take(&windows[0]);
+        report.disturbed = neighbour.zip(disturbed.next()).map(|(one, with)| Disturbed::of(one, with, &windows[0]));
         report.reference =
             Reference { ratio: ratio_of_time(&windows[0], &windows[1]), ..Reference::bare(kind, &windows[1]) };
         bare.close()?;

@@ -196,14 +196,19 @@ pub fn facts(r: &Report) -> String {
     }
     let busy: Vec<_> = r.worker_utilisation.iter().map(|busy| format!("{:.0} %", busy * 100.0)).collect();
     line(format!(
-        "workers busy {}; windows from {} to {}; machine busy {:.0} %, stolen {:.1} %, scheduling {}",
+        "workers busy {}; windows from {} to {}; machine busy {:.0} %, scheduling {}",
         busy.join(", "),
         rate(r.windows.mpps_min),
         rate(r.windows.mpps_max),
         r.host.busy_ratio * 100.0,
-        r.host.steal_ratio * 100.0,
         r.host.scheduling
     ));
+    if r.noise.windows > 0 {
+        line(r.noise.text());
+    }
+    if let Some(disturbed) = &r.disturbed {
+        line(disturbed.text(r.cost.tc_ns));
+    }
     line(format!("{}, Linux {}, {}", r.host.cpu, r.host.kernel, plural(r.host.cores as u64, "core")));
     out
 }

@@ -383,7 +383,7 @@ impl Rig for SocketRig {
             (None, Some(sent), [begin, end]) => counted(self.places[0].plan.profile(), sent.mean, begin, end),
             _ => TrialResult::default(),
         };
-        Ok(Window { traffic, workers, whole })
+        Ok(Window { traffic, workers, whole, ..Window::default() })
     }
 
     fn close(mut self: Box<Self>) -> Result<Closing, BenchError> {

@@ -7,6 +7,8 @@ use traffic::{LatencySummary, TrialResult};
 
 use crate::crew::Slice;
 use crate::error::BenchError;
+use crate::host::CpuTime;
+use crate::neighbour::{AtWork, Neighbour};
 
 /// How a window is to be played.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +25,22 @@ pub struct How {
     pub burst: usize,
     /// In memory: whether the packets' headers are to be in no cache.
     pub cold: bool,
+    /// A noisy neighbour beside it.
+    pub neighbour: Option<Neighbour>,
 }
 
 impl How {
     /// As many packets as can be, stages charged.
     pub fn most(measure: Duration) -> Self {
-        Self { warm: Duration::from_millis(30), measure, pps: None, clocked: true, burst: frame::BURST, cold: false }
+        Self {
+            warm: Duration::from_millis(30),
+            measure,
+            pps: None,
+            clocked: true,
+            burst: frame::BURST,
+            cold: false,
+            neighbour: None,
+        }
     }
 }
 
@@ -42,6 +54,9 @@ pub struct Window {
     /// Packets sent and arrived from the begin of counting until nothing is on its way any more, where the kernel is the
     /// load. What is on its way at the begin arrives beside: so many losses less are seen, some tens.
     pub whole: Option<(u64, u64)>,
+    /// The part of the processors' time, 0 to 1, that the hypervisor gave to others during it, as far as ticks of 10 ms
+    /// tell. Of windows that were played in turns.
+    pub steal_ratio: f64,
 }
 
 impl Window {
@@ -109,7 +124,10 @@ pub fn in_turns(
             // Forth and back: nobody is always first.
             let n = if round % 2 == 0 { n } else { turns.len() - 1 - n };
             let (rig, how) = turns[n];
-            windows[n].push(rigs[rig].window(&how, stop)?);
+            let (before, neighbour) = (CpuTime::now(), how.neighbour.and_then(AtWork::start));
+            let window = rigs[rig].window(&how, stop)?;
+            drop(neighbour);
+            windows[n].push(Window { steal_ratio: CpuTime::now().since(&before).0, ..window });
             std::thread::sleep(REST);
         }
     }

@@ -37,6 +37,7 @@ Examples:
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench suite                            all targets, with verdicts
+  weir bench upf-embb --disturb memory             beside a noisy neighbour, in turns
   weir bench upf-128 --search mlr                  the rate without loss, and with 0.5 % (MLRsearch)
   sudo weir bench upf-128 --search rfc2544 --sizes all --port xdp --json rfc2544.json")]
 pub struct BenchArgs {
@@ -84,6 +85,9 @@ pub struct BenchArgs {
     /// Keep the gateway's CPU for the gateway: its packets are received on the load's CPU, as beyond a wire.
     #[arg(long, conflicts_with = "share_cpu")]
     pub own_cpu: bool,
+    /// Run a noisy neighbour in windows of their own, and show its effect: on a worker's CPU, or on memory.
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["instances", "fanout", "bursts"])]
+    pub disturb: Option<::bench::neighbour::Kind>,
     /// With suite and real: a short run.
     #[arg(long)]
     pub quick: bool,
@@ -135,6 +139,7 @@ impl BenchArgs {
             ("--pps", self.pps.is_some()),
             ("--share-cpu", self.share_cpu),
             ("--own-cpu", self.own_cpu),
+            ("--disturb", self.disturb.is_some()),
             ("--quick", self.quick),
             ("--set", !self.set.is_empty()),
         ];
@@ -157,6 +162,7 @@ impl BenchArgs {
                 "--pps",
                 "--share-cpu",
                 "--own-cpu",
+                "--disturb",
                 "--set",
             ],
         };
@@ -254,6 +260,7 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
         seconds: args.seconds(),
         pps: args.pps,
         receive_work: args.receive_work(),
+        disturb: args.disturb,
     };
     if port == PortKind::Memory && options.receive_work != ::bench::ReceiveWork::default() {
         let flag = if args.own_cpu { "--own-cpu" } else { "--share-cpu" };

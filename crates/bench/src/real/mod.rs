@@ -40,7 +40,7 @@ mod rules;
 mod search;
 mod show;
 pub(crate) mod sink;
-mod stats;
+pub(crate) mod stats;
 mod traffic;
 mod trial;
 pub(crate) mod verify;

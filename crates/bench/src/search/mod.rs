@@ -105,13 +105,29 @@ pub fn slower(latencies: impl IntoIterator<Item = LatencySummary>) -> Option<Lat
 }
 
 /// What makes a trial invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// The hypervisor gave the processor to others.
     Steal,
     /// Counters were read late, so the rate is not that of the trial.
     LateCounters,
+    /// Workers could have run and had no CPU.
+    Preempted,
+    /// Workers waited for pages from a disk.
+    Faults,
+}
+
+impl Disturbance {
+    /// As results name it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Steal => "steal",
+            Self::LateCounters => "late_counters",
+            Self::Preempted => "preempted",
+            Self::Faults => "faults",
+        }
+    }
 }
 
 /// A trial that was made, as results have it.

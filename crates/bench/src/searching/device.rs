@@ -57,6 +57,8 @@ pub(super) struct GatewayDevice<'s, U: UnderTest> {
     /// The kernel's source gives up what it is behind with: it is asked for so many times the load.
     pace: f64,
     bursts: bool,
+    /// Workers share a CPU, with each other or with the load: that they wait for it is no disturbance.
+    shares_cpu: bool,
     stop: &'s AtomicBool,
 }
 
@@ -68,6 +70,8 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
     pub fn new(under: &U, base: &Options, long: bool, stop: &'s AtomicBool) -> Result<Self, BenchError> {
         let mut blank = blank(under, base);
         let ring = RING * u64::from(base.workers);
+        let load = usize::from(base.port != PortKind::Memory);
+        let shares_cpu = long || usize::from(base.workers) + load > cpus().len();
         if base.port == PortKind::Memory {
             let mut cpus = cpus();
             // The first CPU has the machine's interrupts.
@@ -76,7 +80,7 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
             "in process".clone_into(&mut blank.host.nic);
             "generator".clone_into(&mut blank.load.source);
             blank.start_seconds = rig.start.as_secs_f64();
-            return Ok(Self { ports: Ports::Memory(rig), blank, ring, pace: 1.0, bursts: false, stop });
+            return Ok(Self { ports: Ports::Memory(rig), blank, ring, pace: 1.0, bursts: false, shares_cpu, stop });
         }
         let mut bed = Bed::new(&under.links()?, base.workers, true, base.receive_work)?;
         if long {
@@ -88,7 +92,7 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
         blank.start_seconds = ready.start.as_secs_f64();
         base.receive_work.word().clone_into(&mut blank.load.receive_work);
         let ports = Ports::Links(Box::new(ready.rig), source, Box::new(bed));
-        Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, stop })
+        Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, shares_cpu, stop })
     }
 
     fn rig(&mut self) -> &mut dyn Rig {
@@ -184,6 +188,9 @@ impl<U: UnderTest> Trial for GatewayDevice<'_, U> {
             self.keep_pace(&window, load);
             let late = window.traffic.seconds > LATE * (duration / windows).as_secs_f64();
             all = all.plus(self.outcome(&window, load));
+            if !self.shares_cpu {
+                all.disturbed.extend(crate::noise::disturbances(&window));
+            }
             if late && !self.bursts {
                 all.disturbed.push(Disturbance::LateCounters);
             }
@@ -192,6 +199,7 @@ impl<U: UnderTest> Trial for GatewayDevice<'_, U> {
         if CpuTime::now().since(&cpu).0 > MOST_STEAL {
             all.disturbed.push(Disturbance::Steal);
         }
+        all.disturbed.sort_unstable();
         all.disturbed.dedup();
         all.elapsed_seconds = begin.elapsed().as_secs_f64();
         Ok(all)

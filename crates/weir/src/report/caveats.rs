@@ -74,6 +74,9 @@ fn of_report(report: &Report, say: &mut impl FnMut(String)) {
             report.host.steal_ratio * 100.0
         ));
     }
+    if report.noise.is_disturbed {
+        say(format!("disturbed{OF}{what}, {}", report.noise.why()));
+    }
     let windows = &report.windows;
     if windows.count > 0 && windows.count < FEW {
         say(format!("few samples{OF}{what}, {} windows", windows.count));
@@ -159,6 +162,12 @@ mod tests {
         assert!(with(|report| report.host.steal_ratio = 0.02)[0].contains("2.0 % of the time"));
         assert!(with(|report| report.windows.mpps_min = 3.0)[0].contains("noisy machine"));
         assert!(with(|report| report.windows.count = 3)[0].contains("few samples"));
+        let disturbed = with(|report| {
+            report.noise.is_disturbed = true;
+            (report.noise.windows, report.noise.disturbed_windows) = (20, 4);
+            report.noise.causes.insert("preempted".to_owned(), 4);
+        });
+        assert_eq!(disturbed, ["disturbed: fwa over xdp, 4 of 20 windows (preempted 4)"]);
         assert!(with(|report| report.frames_lost = 1)[0].contains("unaccounted"));
         let report = Report { port: "xdp".into(), ..Report::default() };
         let few = |profile: &str| Report {

@@ -96,6 +96,11 @@ fn rates(results: &Results) -> String {
             );
             all.push(Bar::new(report.reference.name.clone(), report.reference.mpps, says, "c"));
         }
+        if let Some(disturbed) = &report.disturbed {
+            let says = format!("{} Mpps, {} of it", number(disturbed.mpps), percent(disturbed.mpps_ratio));
+            let what = format!("beside a noisy neighbour ({})", disturbed.neighbour.word());
+            all.push(Bar::new(what, disturbed.mpps, says, "c"));
+        }
     }
     section("Rate, and what the same run measured beside it", &figure(&bars(&all)))
 }
