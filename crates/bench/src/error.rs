@@ -45,6 +45,9 @@ pub enum BenchError {
         /// What it said.
         said: String,
     },
+    /// An agent on another host.
+    #[error("{0}")]
+    Agent(String),
     /// A thread of the trial ended by itself.
     #[error("the {0} ended by itself; its message is above")]
     Died(&'static str),

@@ -49,7 +49,7 @@ impl Host {
 }
 
 /// Processor time of the whole machine, in ticks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     all: u64,
     idle: u64,

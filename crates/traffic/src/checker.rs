@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use table::histogram::Histogram;
 
@@ -9,9 +10,6 @@ use crate::direction::Direction;
 use crate::inspect::{Found, Lack, inspect};
 use crate::plan::Plan;
 use crate::sequence::{Arrival, Window};
-
-/// How far the clocks of sender and receiver, on two cores, may be apart.
-const CLOCK_SKEW_NS: u64 = 1_000_000;
 
 /// What is looked at beyond the signature and the lengths and IPv4 checksums of all headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +98,12 @@ pub struct Checker {
     seen: Seen,
     latencies: Histogram,
     since_ns: u64,
+    /// How far the clocks of sender and receiver may be apart.
+    skew_ns: u64,
 }
+
+/// Of two cores.
+const SKEW_NS: u64 = 1_000_000;
 
 impl Checker {
     /// For packets sent in that direction.
@@ -114,7 +117,14 @@ impl Checker {
             seen: Seen::default(),
             latencies: Histogram::new(),
             since_ns: 0,
+            skew_ns: SKEW_NS,
         }
+    }
+
+    /// For a sender whose clock may be so far ahead; 1 ms if this is not called.
+    #[must_use]
+    pub fn within(self, skew: Duration) -> Self {
+        Self { skew_ns: u64::try_from(skew.as_nanos()).unwrap_or(u64::MAX), ..self }
     }
 
     /// For packets sent up, turned around by a responder, and received as downlink: latencies are round trips.
@@ -174,7 +184,7 @@ impl Checker {
     fn note(&mut self, found: &Found<'_>, now_ns: u64) {
         let index = found.mark.flow.wrapping_sub(self.plan.flow_base());
         let (Some(window), true) =
-            (self.flows.get_mut(index as usize), found.mark.sent_ns <= now_ns.saturating_add(CLOCK_SKEW_NS))
+            (self.flows.get_mut(index as usize), found.mark.sent_ns <= now_ns.saturating_add(self.skew_ns))
         else {
             self.seen.corrupt += 1;
             return;

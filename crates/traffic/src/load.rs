@@ -1,6 +1,7 @@
 //! A load over real ports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use frame::{Batch, Frame, Pool, Port};
 
@@ -43,6 +44,8 @@ pub struct LoadOptions {
     pub verify: Verify,
     /// What packets are signed and paced by. Two halves of a load need clones of one.
     pub clock: Clock,
+    /// How far the clocks of sender and receiver may be apart: a packet signed further in the future counts as corrupt.
+    pub clock_skew: Duration,
 }
 
 impl Default for LoadOptions {
@@ -54,6 +57,8 @@ impl Default for LoadOptions {
             downlink: Downlink::default(),
             verify: Verify::default(),
             clock: Clock::monotonic(),
+            // Of two cores.
+            clock_skew: Duration::from_millis(1),
         }
     }
 }
@@ -102,7 +107,7 @@ impl Load {
         pool: Pool,
         options: LoadOptions,
     ) -> Result<Self, ProfileError> {
-        let LoadOptions { send, receive, downlink, verify, clock } = options;
+        let LoadOptions { send, receive, downlink, verify, clock, clock_skew } = options;
         let generated = downlink == Downlink::Generated;
         let balance = if generated { Balance::new(plan.profile().ratio) } else { Balance::mirrored() };
         let sender = |sends: Direction, wanted: bool| {
@@ -119,12 +124,12 @@ impl Load {
             }
         }
         let back = || match generated {
-            true => Checker::new(plan, Direction::Downlink, verify),
-            false => Checker::round_trip(plan, verify),
+            true => Checker::new(plan, Direction::Downlink, verify).within(clock_skew),
+            false => Checker::round_trip(plan, verify).within(clock_skew),
         };
         let checkers = [
             (receive && n3.is_some()).then(back),
-            (receive && n6.is_some()).then(|| Checker::new(plan, Direction::Uplink, verify)),
+            (receive && n6.is_some()).then(|| Checker::new(plan, Direction::Uplink, verify).within(clock_skew)),
         ];
         let door = |port: Option<Box<dyn Port>>, sends| {
             port.map(|port| Door {
@@ -147,6 +152,16 @@ impl Load {
             missed_before: [0; 2],
             scratch: Batch::new(),
         })
+    }
+
+    /// Goes by another clock from now on: not while it sends.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Sends what is due, checks what came, answers what asks for the generator's addresses. Returns how many packets

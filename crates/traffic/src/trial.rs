@@ -18,10 +18,17 @@ impl Load {
     /// Begins to send by that schedule, and to count.
     pub fn start(&mut self, schedule: &Schedule) {
         let now_ns = self.clock.now_ns();
+        self.start_since(schedule, now_ns);
+    }
+
+    /// The same where packets count that were signed at `since_ns` of its clock or later: another host's clock may be
+    /// behind.
+    pub fn start_since(&mut self, schedule: &Schedule, since_ns: u64) {
+        let now_ns = self.clock.now_ns();
         for sender in self.senders.iter_mut().flatten() {
             sender.start(schedule, now_ns);
         }
-        self.count_from(now_ns);
+        self.count_from(since_ns);
     }
 
     /// Counts from now on: what was sent before is forgotten, and what of it still arrives is not counted.
@@ -129,8 +136,8 @@ impl Load {
     pub fn result(&self) -> TrialResult {
         let now_ns = self.clock.now_ns();
         let elapsed = self.senders.iter().flatten().map(|sender| sender.elapsed_ns(now_ns)).max();
-        // A receiving half counts its own time.
-        let elapsed = elapsed.unwrap_or_else(|| {
+        // A receiving half counts its own time; so does a sender that has nothing to send.
+        let elapsed = elapsed.filter(|ns| *ns > 0).unwrap_or_else(|| {
             self.checkers.iter().flatten().map(|c| now_ns.saturating_sub(c.since_ns())).max().unwrap_or(0)
         });
         let nothing = Histogram::new();

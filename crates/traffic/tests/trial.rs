@@ -201,6 +201,7 @@ fn a_responder_alone_turns_everything_around() {
         downlink: Downlink::Mirrored,
         clock: Clock::simulated().0,
         verify: Verify::NONE,
+        ..LoadOptions::default()
     };
     let mut load = Load::new(&plan, None, Some(n6), pool(), options).unwrap();
     let mut generator = traffic::Generator::new(&plan, Direction::Uplink).unwrap();

@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::agent::AgentArgs;
 use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
 use crate::compare::CompareArgs;
@@ -13,7 +14,6 @@ use crate::lab::LabArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
 use crate::probe::ProbeArgs;
-use crate::probe::burst::AgentArgs;
 use crate::report::ReportArgs;
 use bng::product::SubscriberArgs;
 use cmts::product::CmtsArgs;
@@ -76,7 +76,7 @@ How they fit together:
   weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir probe quick         measures what this machine carries: a signed certificate, for plans
-  weir agent :4780         counts and sends on another host, for weir probe burst
+  weir agent :4780         counts and sends on another host, for weir probe and weir gen
   weir compare A B         compares two results, or sets of them, stage by stage
   weir report RESULTS      writes results as one page, with charts and caveats
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost

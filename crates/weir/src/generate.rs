@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options.rs` | what the command line and the file say |
+//! | `hosts.rs` | both ends on other hosts, at agents |
 //! | `resolve.rs` | asking for the gateway's hardware addresses |
 //! | `sessions.rs` | the sessions a control plane brought up |
 //! | `report.rs` | a line each second, tables at the end |
@@ -13,6 +14,7 @@
 mod broadband;
 mod cable;
 mod end;
+mod hosts;
 mod options;
 mod report;
 mod resolve;
@@ -30,6 +32,7 @@ use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 
 pub use broadband::BroadbandResult;
 pub use cable::CableResult;
+pub use hosts::{check_port, end_of_agent};
 pub use options::GenArgs;
 use options::{GenCommand, Mirror, Spec};
 
@@ -49,6 +52,16 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
         None => {}
     }
     let spec = options::spec(args)?;
+    if hosts::are_wanted(&spec) {
+        return hosts::run(args, &spec);
+    }
+    for (option, given) in [("--secret", args.secret.is_some()), ("--gateway-agent", args.gateway_agent.is_some())] {
+        if given {
+            bail!(Usage(format!(
+                "{option} has no effect without agents; add --n3 agent:HOST:PORT --n6 agent:HOST:PORT"
+            )));
+        }
+    }
     let stop = signals::stop_flag()?;
     if let Some(cpu) = spec.cpu
         && !pin::pin(cpu)
@@ -97,6 +110,7 @@ fn drive(
         downlink: spec.mirror.into(),
         verify: spec.verify.into(),
         clock: Clock::monotonic(),
+        ..LoadOptions::default()
     };
     let mut load = Load::new(&plan, n3, n6, pool, options).map_err(|error| options::wrong(args, &error))?;
     let ramp = Duration::from_secs_f64(spec.ramp);

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod bench;
 mod cdr;
 mod cli;
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Probe(args) => probe::run(&args),
-        Command::Agent(args) => probe::burst::agent(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Plan(args) => plan::run(&args),

@@ -1,6 +1,7 @@
 //! What the commands around gateways print with `--json`, for `weir schema`. `docs/schema/output` and `docs/outputs.md`
 //! are written from it.
 
+use ::bench::agent::HostsTrial;
 use ::bench::bursts::Bursts;
 use ::bench::cmts::CableReport;
 use ::bench::compare::Comparison;
@@ -56,6 +57,11 @@ pub const OUTPUTS: &[Output] = &[
     Output::of::<Salvaged>("ledger salvage", "weir ledger salvage --json", "What was saved of a damaged ledger"),
     Output::of::<cpsim::Summary>("cp", "weir cp --json", "Sessions, requests, response times, usage, refusals"),
     Output::of::<cpsim::Line>("cp sessions", "weir cp --sessions-out FILE", "A session a line: addresses and tunnel"),
+    Output::of::<HostsTrial>(
+        "gen hosts",
+        "weir gen --n3 agent:… --n6 agent:… --json",
+        "The same over agents: packets, latencies of one way, hosts and their clocks, the gateway",
+    ),
     Output::of::<TrialResult>("gen", "weir gen --json", "Packets sent, received and lost, and latencies, by direction"),
     Output::of::<BroadbandResult>(
         "gen broadband",

@@ -5,6 +5,7 @@ mod net;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -126,6 +127,31 @@ fn show(made: &mut Made, names: &[String], socket: &Path) {
     }
 }
 
+/// Both ends at agents; the gateway's host has one, too.
+fn over_agents(net: &Net) -> Output {
+    let (file, socket) = (net.file("secret"), net.file("weir.sock").display().to_string());
+    fs::write(&file, "a secret of this test\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let secret = file.display().to_string();
+    let agent = |ns: &str, at: &str, option: &str, value: &str| {
+        let mut agent = within(ns, WEIR);
+        agent.args(["agent", at, "--secret", &secret, option, value]);
+        let said = net.file(&format!("agent-{at}.err"));
+        let running = Running::start(agent, &said);
+        until("an agent that listens", || fs::read_to_string(&said).unwrap().contains("listens on").then_some(()));
+        running
+    };
+    let _agents = [
+        agent(&net.host, ":4780", "--port", "packet:gnb0"),
+        agent(&net.host, ":4781", "--port", "packet:dn0"),
+        agent(&net.gateway, "10.0.4.1:4780", "--socket", &socket),
+    ];
+    let mut load = within(&net.host, WEIR);
+    load.args(["gen", &example("gen.toml"), "--n3", "agent::4780", "--n6", "agent::4781", "--secret", &secret]);
+    load.args("--gateway-agent 10.0.4.1:4780 --ues 20 --pps 1000 --seconds 1 --sizes 128 --json".split(' '));
+    well(load.output().unwrap())
+}
+
 /// A user plane with sessions of a control plane, traffic and charging records.
 fn mobile(names: &[String]) -> Made {
     let (mut made, net) = (Made::default(), Net::new("outputs"));
@@ -145,6 +171,7 @@ fn mobile(names: &[String]) -> Made {
     load.args("--ues 20 --pps 1000 --seconds 1.5 --sizes 128 --json --each-second".split(' '));
     made.add("gen", &well(load.output().unwrap()));
     made.add("trace", &well(trace.wait_with_output().unwrap()));
+    made.add("gen hosts", &over_agents(&net));
     show(&mut made, names, &socket);
     made.add("show sessions", &well(at("show sessions --ue 10.60.0.1").output().unwrap()));
     made.add("top", &well(at("top --once --interval 0.2").output().unwrap()));

@@ -2,9 +2,11 @@
 
 use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::end::{HostUse, OpenEnd};
 use super::peer::{Arrivals, now_ns};
 use super::protocol::{Answer, Request, prove_to_agent, read_line, write_line};
 
@@ -14,6 +16,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Round trips, of which the shortest tells most of the clocks.
 const ROUND_TRIPS: usize = 16;
+/// Seconds in which an end is opened: packet memory, hardware addresses.
+const OPENING: f64 = 20.0;
 
 /// The agent's clock beside this host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub struct Client {
     out: TcpStream,
     input: BufReader<TcpStream>,
     at: SocketAddr,
-    never: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -41,7 +45,7 @@ impl Client {
         let out = TcpStream::connect_timeout(&at, CONNECT)?;
         out.set_nodelay(true)?;
         out.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, never: AtomicBool::new(false) };
+        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, stop: Arc::default() };
         prove_to_agent(&mut client.input, &mut client.out, secret)?;
         Ok(client)
     }
@@ -54,10 +58,26 @@ impl Client {
         self.out.local_addr()
     }
 
+    /// Waits for no answer once `stop` is set.
+    #[must_use]
+    pub fn until(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..self }
+    }
+
     fn ask(&mut self, request: &Request, more: f64) -> io::Result<Answer> {
-        write_line(&mut self.out, request)?;
+        self.tell(request)?;
+        self.hear(more)
+    }
+
+    /// Asks, and leaves the answer to [`hear`](Self::hear).
+    pub(super) fn tell(&mut self, request: &Request) -> io::Result<()> {
+        write_line(&mut self.out, request)
+    }
+
+    /// The answer, which takes `more` seconds longer than others at most.
+    pub(super) fn hear(&mut self, more: f64) -> io::Result<Answer> {
         let most = ANSWER + Duration::from_secs_f64(more);
-        let line = read_line(&mut self.input, &self.never, most)?;
+        let line = read_line(&mut self.input, &self.stop, most)?;
         let line =
             line.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"))?;
         match serde_json::from_str(&line)? {
@@ -68,6 +88,28 @@ impl Client {
 
     fn unexpected<T>(answer: &Answer) -> io::Result<T> {
         Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unexpected answer of the agent: {answer:?}")))
+    }
+
+    /// Has it open its port as an end of a gateway; returns the port's name.
+    ///
+    /// # Errors
+    /// The connection, it offers no port, or the gateway does not answer it.
+    pub fn open(&mut self, end: &OpenEnd) -> io::Result<String> {
+        match self.ask(&Request::Open(Box::new(end.clone())), OPENING)? {
+            Answer::Opened { port } => Ok(port),
+            answer => Self::unexpected(&answer),
+        }
+    }
+
+    /// What its host and gateway have done so far.
+    ///
+    /// # Errors
+    /// The connection, or its gateway does not answer.
+    pub fn used(&mut self) -> io::Result<HostUse> {
+        match self.ask(&Request::Use, 0.0)? {
+            Answer::Used(used) => Ok(*used),
+            answer => Self::unexpected(&answer),
+        }
     }
 
     /// Compares clocks by round trips: the agent's answer was made between asking and hearing it.

@@ -6,8 +6,12 @@
 //! | `protocol` | messages, proof of the secret |
 //! | `peer` | sending at a rate, counting what arrives |
 //! | `client` | the side that asks |
+//! | `end` | one end of a gateway at an agent's port, and trials at it |
+//! | `hosts` | a gateway between two agents, as a device of searches |
 
 mod client;
+mod end;
+mod hosts;
 mod peer;
 mod protocol;
 
@@ -17,13 +21,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use client::{Client, Clocks};
+pub use end::{GatewayUse, HostUse, Offer, OpenEnd, Side};
+pub use hosts::{Agents, GatewayView, HostView, Hosts, HostsTrial};
 pub use peer::{Arrivals, Receiver, now_ns, send};
 pub use protocol::SECRET_BYTES;
 
-use protocol::{Answer, Request, prove_to_client, read_line, write_line};
+use protocol::{Answer, LONGEST, Request, prove_to_client, read_line_while, write_line};
+use traffic::Load;
 
 /// Between two looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same while an end is open: what asks for its addresses is answered as often.
+const TURN: Duration = Duration::from_millis(2);
 /// A connection without a request for this long is closed.
 const SILENCE: Duration = Duration::from_secs(600);
 /// Seconds that one request may send.
@@ -33,13 +42,19 @@ const LONGEST_SEND: f64 = 60.0;
 ///
 /// # Errors
 /// The listener cannot be used.
-pub fn serve(listener: &TcpListener, secret: &[u8], stop: &AtomicBool, log: &mut dyn FnMut(String)) -> io::Result<()> {
+pub fn serve(
+    listener: &TcpListener,
+    secret: &[u8],
+    offer: &mut dyn Offer,
+    stop: &AtomicBool,
+    log: &mut dyn FnMut(String),
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((stream, from)) => {
                 log(format!("{from}: connected"));
-                let ended = client_of(stream, from, secret, stop);
+                let ended = client_of(stream, from, secret, offer, stop);
                 log(match ended {
                     Ok(()) => format!("{from}: connection closed"),
                     Err(error) => format!("{from}: {error}"),
@@ -56,51 +71,136 @@ pub fn serve(listener: &TcpListener, secret: &[u8], stop: &AtomicBool, log: &mut
     Ok(())
 }
 
-fn client_of(stream: TcpStream, from: SocketAddr, secret: &[u8], stop: &AtomicBool) -> io::Result<()> {
+fn client_of(
+    stream: TcpStream,
+    from: SocketAddr,
+    secret: &[u8],
+    offer: &mut dyn Offer,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOOK))?;
     let (mut out, mut input) = (stream.try_clone()?, BufReader::new(stream.try_clone()?));
     prove_to_client(&mut input, &mut out, secret, stop)?;
-    let mut receiver = None;
-    while let Some(line) = read_line(&mut input, stop, SILENCE)? {
-        let answer = match serde_json::from_str::<Request>(&line) {
-            Err(error) => Answer::Refused { why: error.to_string() },
-            Ok(Request::Clock) => Answer::Clock { ns: now_ns() },
-            Ok(Request::Receive { offset_ns }) => {
-                let local = SocketAddr::new(stream.local_addr()?.ip(), 0);
-                let begun = Receiver::start(local, from.ip(), offset_ns)?;
-                let port = begun.port()?;
-                receiver = Some(begun);
-                Answer::Receiving { port }
-            }
-            Ok(Request::Count) => match &receiver {
-                Some(receiver) => Answer::Counted(receiver.arrivals()),
-                None => Answer::Refused { why: "count before receive".to_owned() },
-            },
-            Ok(Request::Send { port, frame_bytes, packets_per_second, seconds }) => {
-                // Only to the host that asks: an agent is no source of attacks.
-                let to = SocketAddr::new(from.ip(), port);
-                let (seconds, frame_bytes) = (seconds.clamp(0.0, LONGEST_SEND), frame_bytes.clamp(64, 9216));
-                let (sent, seconds) = send(to, frame_bytes, packets_per_second, seconds, stop)?;
-                Answer::Sent { packets: sent, seconds }
-            }
-        };
+    let mut served = Served { stream, from, offer, stop, receiver: None, end: None };
+    while let Some(line) = served.next(&mut input)? {
+        let answer = served.answer(&line)?;
         write_line(&mut out, &answer)?;
     }
     Ok(())
+}
+
+/// What a client has asked for so far.
+struct Served<'s> {
+    stream: TcpStream,
+    from: SocketAddr,
+    offer: &'s mut dyn Offer,
+    stop: &'s AtomicBool,
+    receiver: Option<Receiver>,
+    end: Option<Load>,
+}
+
+impl Served<'_> {
+    /// Its next request. Meanwhile an open end answers whoever asks for its addresses.
+    fn next(&mut self, input: &mut impl io::BufRead) -> io::Result<Option<String>> {
+        self.stream.set_read_timeout(Some(if self.end.is_some() { TURN } else { LOOK }))?;
+        let end = &mut self.end;
+        let mut idle = || {
+            if let Some(end) = end {
+                end.turn();
+            }
+        };
+        read_line_while(input, self.stop, (LONGEST, SILENCE), &mut idle)
+    }
+
+    fn answer(&mut self, line: &str) -> io::Result<Answer> {
+        let refused = |why: String| Answer::Refused { why };
+        Ok(match serde_json::from_str::<Request>(line) {
+            Err(error) => refused(error.to_string()),
+            Ok(Request::Clock) => Answer::Clock { ns: now_ns() },
+            Ok(Request::Receive { offset_ns }) => {
+                let local = SocketAddr::new(self.stream.local_addr()?.ip(), 0);
+                let begun = Receiver::start(local, self.from.ip(), offset_ns)?;
+                let port = begun.port()?;
+                self.receiver = Some(begun);
+                Answer::Receiving { port }
+            }
+            Ok(Request::Count) => match &self.receiver {
+                Some(receiver) => Answer::Counted(receiver.arrivals()),
+                None => refused("count before receive".to_owned()),
+            },
+            Ok(Request::Send { port, frame_bytes, packets_per_second, seconds }) => {
+                // Only to the host that asks: an agent is no source of attacks.
+                let to = SocketAddr::new(self.from.ip(), port);
+                let (seconds, frame_bytes) = (seconds.clamp(0.0, LONGEST_SEND), frame_bytes.clamp(64, 9216));
+                let (sent, seconds) = send(to, frame_bytes, packets_per_second, seconds, self.stop)?;
+                Answer::Sent { packets: sent, seconds }
+            }
+            Ok(Request::Open(wanted)) => {
+                self.close();
+                match self.offer.open(&wanted, self.stop) {
+                    Ok((end, port)) => {
+                        self.end = Some(end);
+                        Answer::Opened { port }
+                    }
+                    Err(error) => refused(format!("{error:#}")),
+                }
+            }
+            Ok(Request::Trial(order)) => match &mut self.end {
+                Some(end) => {
+                    // A client that is gone ends its trial.
+                    self.stream.set_nonblocking(true)?;
+                    let (stream, stop) = (&self.stream, self.stop);
+                    let is_over = || stop.load(Ordering::Relaxed) || matches!(stream.peek(&mut [0]), Ok(0));
+                    let result = end::play(end, &order, &is_over);
+                    self.stream.set_nonblocking(false)?;
+                    result.map_or_else(refused, |result| Answer::Tried(Box::new(result)))
+                }
+                None => refused("a trial before an end is open".to_owned()),
+            },
+            Ok(Request::Use) => match self.offer.used() {
+                Ok(used) => Answer::Used(Box::new(used)),
+                Err(error) => refused(format!("{error:#}")),
+            },
+        })
+    }
+
+    fn close(&mut self) {
+        if let Some(mut end) = self.end.take() {
+            end.close();
+        }
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A host without a port.
+    struct Nothing;
+
+    impl Offer for Nothing {
+        fn open(&mut self, _: &OpenEnd, _: &AtomicBool) -> anyhow::Result<(Load, String)> {
+            anyhow::bail!("no port")
+        }
+        fn used(&mut self) -> anyhow::Result<HostUse> {
+            Ok(HostUse { hostname: "a".to_owned(), ..HostUse::default() })
+        }
+    }
+
     fn agent(secret: &'static [u8], f: impl FnOnce(SocketAddr)) -> Vec<String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), AtomicBool::new(false));
         let mut said = Vec::new();
         std::thread::scope(|scope| {
-            let serving = scope.spawn(|| serve(&listener, secret, &stop, &mut |line| said.push(line)));
+            let serving = scope.spawn(|| serve(&listener, secret, &mut Nothing, &stop, &mut |line| said.push(line)));
             f(at);
             stop.store(true, Ordering::Relaxed);
             serving.join().unwrap().unwrap();

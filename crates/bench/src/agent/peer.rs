@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,9 +32,16 @@ pub struct Arrivals {
     pub latency_us: Option<f64>,
 }
 
-/// This host's clock: nanoseconds since 1970.
+/// This host's clock: nanoseconds since 1970, as the time was when it was first asked; from then on it is the monotonic
+/// clock, which nobody sets.
 pub fn now_ns() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+    static BEGIN: OnceLock<(Instant, i64)> = OnceLock::new();
+    let begin = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        (Instant::now(), since.map_or(0, |since| since.as_nanos() as i64))
+    };
+    let (begun, at) = BEGIN.get_or_init(begin);
+    at + begun.elapsed().as_nanos() as i64
 }
 
 #[derive(Default)]

@@ -8,15 +8,18 @@ use std::time::{Duration, Instant};
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use traffic::TrialResult;
 
+use super::end::{HostUse, OpenEnd, TrialOrder};
 use super::peer::Arrivals;
 
 /// Version of the messages.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a secret, at least.
 pub const SECRET_BYTES: usize = 16;
-/// A line is no longer.
-const LONGEST: u64 = 64 << 10;
+/// A line is no longer: of a stranger; of a client that has the secret, which may send the tunnels of a million sessions.
+const LONGEST_OF_STRANGERS: u64 = 4 << 10;
+pub(super) const LONGEST: u64 = 64 << 20;
 /// Time for the proofs.
 const GREETING: Duration = Duration::from_secs(5);
 
@@ -36,6 +39,12 @@ pub(super) enum Request {
         packets_per_second: f64,
         seconds: f64,
     },
+    /// Opens the agent's port, as one end of a gateway.
+    Open(Box<OpenEnd>),
+    /// Plays a trial at that end.
+    Trial(TrialOrder),
+    /// What the host has done so far.
+    Use,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,6 +54,9 @@ pub(super) enum Answer {
     Receiving { port: u16 },
     Counted(Arrivals),
     Sent { packets: u64, seconds: f64 },
+    Opened { port: String },
+    Tried(Box<TrialResult>),
+    Used(Box<HostUse>),
     Refused { why: String },
 }
 
@@ -72,9 +84,19 @@ pub(super) fn write_line(out: &mut impl Write, message: &impl Serialize) -> io::
 
 /// The next line; none: the connection is closed, or it is time to stop.
 pub(super) fn read_line(input: &mut impl BufRead, stop: &AtomicBool, most: Duration) -> io::Result<Option<String>> {
+    read_line_while(input, stop, (LONGEST, most), &mut || {})
+}
+
+/// The same of at most so many bytes; `idle` is called while nothing comes, and in between.
+pub(super) fn read_line_while(
+    input: &mut impl BufRead,
+    stop: &AtomicBool,
+    (longest, most): (u64, Duration),
+    idle: &mut dyn FnMut(),
+) -> io::Result<Option<String>> {
     let (begun, mut line) = (Instant::now(), Vec::new());
     loop {
-        let left = LONGEST.saturating_sub(line.len() as u64);
+        let left = longest.saturating_sub(line.len() as u64);
         match io::Read::take(&mut *input, left).read_until(b'\n', &mut line) {
             Ok(_) if line.ends_with(b"\n") => {
                 return String::from_utf8(line).map(Some).map_err(|_| invalid("a line is not UTF-8"));
@@ -88,6 +110,7 @@ pub(super) fn read_line(input: &mut impl BufRead, stop: &AtomicBool, most: Durat
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        idle();
         if begun.elapsed() > most {
             return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", most.as_secs())));
         }
@@ -95,7 +118,8 @@ pub(super) fn read_line(input: &mut impl BufRead, stop: &AtomicBool, most: Durat
 }
 
 fn read<T: for<'d> Deserialize<'d>>(input: &mut impl BufRead, stop: &AtomicBool) -> io::Result<T> {
-    let line = read_line(input, stop, GREETING)?.ok_or_else(|| invalid("connection closed"))?;
+    let line = read_line_while(input, stop, (LONGEST_OF_STRANGERS, GREETING), &mut || {})?;
+    let line = line.ok_or_else(|| invalid("connection closed"))?;
     serde_json::from_str(&line).map_err(|error| invalid(format!("no message of weir agent: {error}")))
 }
 

@@ -41,6 +41,8 @@ Examples:
   weir gen cable examples/cmts.toml        Remote-PHY devices with modems, of a cable gateway
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
+  weir gen gen.toml --n3 agent:10.0.0.2:4780 --n6 agent:10.0.0.3:4780 --secret FILE
+                                           both ends on hosts of their own: loss and latency of one way
 
 A file has the same names with underscores (n3, n6, pps, seconds, …) at its top, and what the
 traffic looks like under [profile]; the command line goes over it. Every packet is signed: loss,
@@ -74,10 +76,10 @@ pub struct GenArgs {
     #[arg(long, value_name = "RATIO", value_parser = share)]
     pub max_loss: Option<f64>,
 
-    /// The port on the gateway's access side.
+    /// The port on the gateway's access side; agent:HOST:PORT for that of weir agent on another host.
     #[arg(long, value_name = "URI", help_heading = "Ports")]
     pub n3: Option<String>,
-    /// The port on the gateway's core side.
+    /// The port on the gateway's core side; agent:HOST:PORT for that of weir agent on another host.
     #[arg(long, value_name = "URI", help_heading = "Ports")]
     pub n6: Option<String>,
     /// The gateway's address on N3.
@@ -98,6 +100,12 @@ pub struct GenArgs {
     /// A further address to answer for on N6, such as the next hop of the gateway's routes.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
     pub answer_n6: Vec<IpAddr>,
+    /// With agent:HOST:PORT for --n3 and --n6: a file with the secret of the agents.
+    #[arg(long, value_name = "FILE", help_heading = "Ports")]
+    pub secret: Option<PathBuf>,
+    /// With agents: that of the gateway's host, for its processor time and drops.
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Ports")]
+    pub gateway_agent: Option<String>,
     /// Run on this CPU.
     #[arg(long, value_name = "N", help_heading = "Ports")]
     pub cpu: Option<usize>,

@@ -1,16 +1,12 @@
-//! `weir probe burst` and `weir agent`.
+//! `weir probe burst`.
 
-use std::fs;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ::bench::agent::{SECRET_BYTES, serve};
 use ::bench::probe::agent_burst::{AgentBurst, agent_burst};
-use anyhow::Context;
 use certificate::{BurstUnit, Direction};
 use clap::{Args, ValueEnum};
-use gateway::fail::Usage;
-use gateway::signals;
+
+use crate::agent::{address, secret};
 
 use super::{OutArgs, measure, minutes, open_key};
 
@@ -61,51 +57,8 @@ pub enum Unit {
     Packets,
 }
 
-/// `weir agent`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  weir agent 10.0.0.2:4780 --secret FILE       on the other host, then
-  weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 60
-
-Both hosts have the same secret in a file of mode 0600; it is never sent: both sides prove that they
-have it. The agent sends packets only to the host that asks, serves one probe at a time, and ends
-with Ctrl-C.")]
-pub struct AgentArgs {
-    /// Where to listen: an address of this host, or :PORT for loopback only.
-    #[arg(value_name = "ADDRESS:PORT")]
-    pub listen: String,
-    /// A file with the secret that both have.
-    #[arg(long, value_name = "FILE")]
-    pub secret: PathBuf,
-}
-
 fn bits(text: &str) -> Result<u64, String> {
     quantity::bit_rate(text).filter(|bits| *bits > 0).ok_or_else(|| "allowed: a rate such as 10Gbps".to_owned())
-}
-
-/// A secret without the white space around it.
-fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let wrong = |error: &dyn std::fmt::Display| Usage(format!("--secret {}: {error}", path.display()));
-    let mode = fs::metadata(path).map_err(|error| wrong(&error))?.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        let why = format!("has mode {mode:04o}: others can read it; allowed: 0600");
-        return Err(wrong(&why).into());
-    }
-    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let text = text.trim().as_bytes().to_vec();
-    if text.len() < SECRET_BYTES {
-        return Err(wrong(&format!("a secret has at least {SECRET_BYTES} characters")).into());
-    }
-    Ok(text)
-}
-
-fn address(option: &str, text: &str) -> anyhow::Result<SocketAddr> {
-    let full = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
-    let found =
-        full.to_socket_addrs().map_err(|error| Usage(format!("{option} {text}: {error}; allowed: HOST:PORT")))?;
-    Ok(found.into_iter().next().ok_or_else(|| Usage(format!("{option} {text}: no address")))?)
 }
 
 /// Runs `weir probe burst`.
@@ -144,17 +97,4 @@ fn command(args: &BurstArgs) -> String {
     args.direction.iter().for_each(|way| words += &format!(" --direction {way:?}").to_lowercase());
     args.unit.iter().for_each(|unit| words += &format!(" --unit {unit:?}").to_lowercase());
     words
-}
-
-/// Runs `weir agent` until it is told to stop.
-///
-/// # Errors
-/// The secret is not readable, or the address is taken.
-pub fn agent(args: &AgentArgs) -> anyhow::Result<()> {
-    let secret = secret(&args.secret)?;
-    let at = address("ADDRESS:PORT", &args.listen)?;
-    let stop = signals::stop_flag().context("no signal handlers")?;
-    let listener = TcpListener::bind(at).with_context(|| format!("listening on {at}"))?;
-    eprintln!("weir agent listens on {}", listener.local_addr()?);
-    serve(&listener, &secret, &stop, &mut |line| eprintln!("{line}")).context("weir agent")
 }
