@@ -259,7 +259,7 @@ pub struct SpreadRate {
     pub loss_ratio: f64,
 }
 
-/// A gateway of weir, measured on this machine.
+/// A gateway, measured on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayRate {
     /// Its kind, such as `upf`.

@@ -75,8 +75,23 @@ const PICTURE: Duration = Duration::from_secs(1);
 /// # Errors
 /// What kept it from starting, that there is no user plane, or that requests were refused or not answered.
 pub fn run(args: &CpArgs) -> anyhow::Result<()> {
-    let spec = spec::spec(args)?;
     let stop = signals::stop_flag().context("no signal handlers")?;
+    let summary = serve(args, &stop, &mut || {})?;
+    args.json.print(&summary, || summary.text(Style::of_stdout()))?;
+    let failed = summary.counts.refused + summary.counts.unanswered;
+    if failed > 0 {
+        bail!("{} not granted", many(failed as usize, "request"));
+    }
+    Ok(())
+}
+
+/// The same until `stop` is set, without a word on standard output: `is_up` is called once all sessions are up and stand in
+/// the file of `--sessions-out`.
+///
+/// # Errors
+/// What kept it from starting, or that there is no user plane.
+pub fn serve(args: &CpArgs, stop: &AtomicBool, is_up: &mut dyn FnMut()) -> anyhow::Result<Summary> {
+    let spec = spec::spec(args)?;
     let mut out = args.sessions_out.as_deref().map(Sessions::create).transpose()?;
     let mut live = Live::new(args.quiet);
     let mut kept = spec.ledger.as_deref().map(Kept::open).transpose()?;
@@ -88,18 +103,12 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
     live.say(&format!("weir cp: {} requests an association of {}", wire.address, spec.upf));
     let mut plane = ControlPlane::new(spec, wire.address, RecoveryTimeStamp::from_unix(started), Time::ZERO);
-    play(&mut plane, &mut wire, &mut out, &mut kept, &mut live, &stop, begin, args.keep)?;
+    play(&mut plane, &mut wire, &mut out, &mut kept, &mut live, stop, begin, args.keep, is_up)?;
     let records = kept.map(Kept::close).transpose()?;
     if let Stage::Failed(why) = plane.stage() {
         bail!(no_user_plane(why, &plane));
     }
-    let summary = Summary { records, ..Summary::of(&plane, begin.elapsed().as_secs_f64()) };
-    args.json.print(&summary, || summary.text(Style::of_stdout()))?;
-    let failed = summary.counts.refused + summary.counts.unanswered;
-    if failed > 0 {
-        bail!("{} not granted", many(failed as usize, "request"));
-    }
-    Ok(())
+    Ok(Summary { records, ..Summary::of(&plane, begin.elapsed().as_secs_f64()) })
 }
 
 /// Turn after turn, until nothing is left to do.
@@ -113,24 +122,27 @@ fn play(
     stop: &AtomicBool,
     begin: Instant,
     keep: bool,
+    is_up: &mut dyn FnMut(),
 ) -> anyhow::Result<()> {
     let (mut drawn, mut is_complete, mut is_ending) = (Duration::ZERO, false, false);
     loop {
         let now = begin.elapsed();
         wire.receive(plane, now);
-        plane.turn(now);
-        charge(plane, kept.as_mut(), now)?;
-        wire.send(plane);
+        // Before their lives begin: idle ones are at no gNB.
         for i in plane.take_fresh() {
             if let Some(out) = out {
                 out.write(plane, i)?;
             }
         }
+        plane.turn(now);
+        charge(plane, kept.as_mut(), now)?;
+        wire.send(plane);
         if let (false, (Some(began), Some(complete))) = (is_complete, plane.bring_up()) {
             is_complete = true;
             out.as_mut().map_or(Ok(()), Sessions::flush)?;
             let took = duration(complete.saturating_sub(began).as_secs_f64());
             live.say(&format!("{} sessions up after {took}", count(plane.up().0.into())));
+            is_up();
         }
         if now.saturating_sub(drawn) >= PICTURE {
             drawn = now;

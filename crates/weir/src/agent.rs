@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ::bench::agent::{GatewayUse, HostUse, Offer, OpenEnd, SECRET_BYTES, serve};
-use ::bench::host::{CpuTime, Host};
+use ::bench::host::CpuTime;
+use ::bench::probe::machine_facts;
 use anyhow::{Context, bail};
 use clap::Args;
 use engine::Io;
@@ -79,11 +80,8 @@ impl Offer for Offered<'_> {
     }
 
     fn used(&mut self) -> anyhow::Result<HostUse> {
-        let host = Host::this();
         Ok(HostUse {
-            hostname: fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
-            cpus: host.cores,
-            kernel: host.kernel,
+            machine: machine_facts::host(String::new(), 1, 0.0),
             cpu: CpuTime::now(),
             gateway: self.socket.map(gateway_of).transpose()?,
         })
@@ -168,6 +166,6 @@ mod tests {
         let mut offered = Offered { port: None, socket: None };
         let said = offered.open(&wanted, &AtomicBool::new(false)).err().expect("refused").to_string();
         assert!(said.contains("--port packet:eth1"), "{said}");
-        assert!(offered.used().unwrap().cpus > 0);
+        assert!(offered.used().unwrap().machine.cpus > 0);
     }
 }

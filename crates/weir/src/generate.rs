@@ -14,7 +14,7 @@
 mod broadband;
 mod cable;
 mod end;
-mod hosts;
+pub(crate) mod hosts;
 mod options;
 mod report;
 mod resolve;
@@ -30,11 +30,12 @@ use frame::{Arena, ArenaConfig, Pool, Port};
 use port::{OpenContext, PortError, Uri, Wires};
 use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 
-pub use broadband::BroadbandResult;
+pub use broadband::drive::Driver;
+pub use broadband::{BroadbandResult, LineArgs};
 pub use cable::CableResult;
 pub use hosts::{check_port, end_of_agent};
-pub use options::GenArgs;
-use options::{GenCommand, Mirror, Spec};
+pub use options::{GenArgs, Spec, spec};
+use options::{GenCommand, Mirror};
 
 use gateway::fail::Usage;
 use gateway::shell::pin;
@@ -51,7 +52,7 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
         Some(GenCommand::Cable(cable)) => return cable::run(cable, &args.json),
         None => {}
     }
-    let spec = options::spec(args)?;
+    let spec = spec(args)?;
     if hosts::are_wanted(&spec) {
         return hosts::run(args, &spec);
     }

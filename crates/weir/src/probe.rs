@@ -2,11 +2,13 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `burst` | burst credit against an agent; the agent |
+//! | `burst` | burst credit against an agent |
+//! | `elsewhere` | a gateway, weir's or somebody else's, through sessions that it gives |
 //! | `page` | a certificate as a page |
 //! | `text` | the same for terminals |
 
 pub mod burst;
+pub mod elsewhere;
 mod page;
 mod text;
 
@@ -35,6 +37,9 @@ Examples:
   sudo weir probe quick --minutes 2 --json c.json  the same, shorter
   weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 180
                                                    burst credit against weir agent on another host
+  weir probe gateway gen.toml --access HOST:PORT --core HOST:PORT --secret FILE --cp cp.toml --name X
+                                                   somebody else's user plane, sessions by PFCP
+  weir probe broadband --name X                    a broadband gateway, subscribers by DHCP
   weir probe check c.json                          hash and signature of a certificate
   weir probe check c.json --trust KEY -o c.html    signed by this key? and its page
   weir plan --from c.json                          plan with the machine
@@ -54,6 +59,10 @@ pub enum What {
     Quick(QuickArgs),
     /// Burst credit: peak, baseline, depth and refill of a limit between this host and an agent.
     Burst(burst::BurstArgs),
+    /// What a user plane carries, weir's or somebody else's: rate, latency and spread between two agents.
+    Gateway(Box<elsewhere::GatewayArgs>),
+    /// What a broadband gateway carries: subscribers by DHCP behind two VLAN tags.
+    Broadband(Box<elsewhere::ProbeBroadbandArgs>),
     /// Check hash and signature of a certificate.
     Check(CheckArgs),
 }
@@ -119,6 +128,8 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<()> {
     match &args.what {
         What::Quick(args) => run_quick(args),
         What::Burst(args) => burst::run(args),
+        What::Gateway(args) => elsewhere::run(args),
+        What::Broadband(args) => elsewhere::run_broadband(args),
         What::Check(args) => run_check(args),
     }
 }
@@ -143,7 +154,17 @@ fn measure(
     probe: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Certificate, BenchError>,
 ) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
-    let found = probe(&stop, &mut show);
+    measure_until(key, out, &stop, probe)
+}
+
+/// The same until `stop` is set.
+fn measure_until(
+    key: &Key,
+    out: &OutArgs,
+    stop: &AtomicBool,
+    probe: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Certificate, BenchError>,
+) -> anyhow::Result<()> {
+    let found = probe(stop, &mut show);
     clear();
     let certificate = key.sign(&found.map_err(|error| match error {
         BenchError::Asked(_) => anyhow::Error::from(usage(error)),

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use net::{Net, Running, WEIR, example, json, number, ok, until, well, within};
 use serde_json::Value;
@@ -23,16 +24,21 @@ fn libfaketime() -> PathBuf {
     found.expect("libfaketime: `make setup-test` installs it")
 }
 
+/// Agents and gateway want all CPUs there are: one test after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A third namespace with the core's interface, and agents.
 struct Hosts {
     net: Net,
     core: String,
     secret: String,
     agents: Vec<Running>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Hosts {
     fn new(test: &str) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let net = Net::new(test);
         let core = format!("weir-cp-{}-{test}-c", std::process::id());
         ok(&format!("ip netns add {core}"));
@@ -49,7 +55,7 @@ impl Hosts {
         fs::write(&file, "a secret of this test\n").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let secret = file.display().to_string();
-        Self { net, core, secret, agents: Vec::new() }
+        Self { net, core, secret, agents: Vec::new(), _alone: alone }
     }
 
     /// Starts an agent; `clock` is what libfaketime is told of its clock.
@@ -143,4 +149,29 @@ fn an_agent_without_a_port_and_a_gateway_that_is_not_there_are_named() {
     hosts.agent(&core, "10.0.9.2:4780", &["--port", "packet:dn0?mode=auto"], None);
     let text = said(load.output().unwrap());
     assert!(text.contains("10.0.3.1 does not answer"), "{text}");
+}
+
+/// Probes with a control plane of its own: the user plane could be anybody's.
+#[test]
+fn a_gateway_between_agents_is_probed_through_sessions_by_pfcp() {
+    let mut hosts = Hosts::new("probed");
+    let gateway = hosts.net.start(&net::user_plane());
+    hosts.all_agents(None);
+    let (key, file) = (hosts.net.file("key"), hosts.net.file("certificate.json"));
+    let mut probe = within(&hosts.net.host, WEIR);
+    probe.args(["probe", "gateway", &example("gen.toml"), "--cp", &example("cp.toml"), "--secret", &hosts.secret]);
+    probe.args("--access 10.0.9.1:4780 --core 10.0.9.2:4780 --gateway 10.0.4.1:4780 --minutes 0.2".split(' '));
+    well(probe.arg("--key").arg(&key).arg("--json").arg(&file).output().unwrap());
+    let found = certificate::check(&fs::read_to_string(&file).unwrap(), None).unwrap().certificate;
+    let one = &found.gateways[0];
+    let said = format!("{one:?} {:?} {:?}", found.latency, found.notes);
+    assert!(found.run.is_complete && one.subscribers == 1000 && one.workers == 1, "{said}");
+    // What a busy machine of two CPUs carries between three processes that spin.
+    assert!(one.mpps.mid > 0.001 && one.cycles_per_packet > 0.0, "{said}");
+    let latency = found.latency.unwrap();
+    assert!(latency.found_mpps > 0.0 && latency.at.len() == 3, "{said}");
+    assert!(!found.host.hostname.is_empty() && found.host.tsc_ghz > 0.1, "{:?}", found.host);
+    // The control plane has deleted its sessions.
+    assert_eq!(hosts.net.sessions(), 0);
+    drop(gateway);
 }

@@ -185,6 +185,17 @@ fn subscribers_behind_two_tags_get_leases_and_talk() {
     let page = lab.show("subscribers --filter s_vlan=100,c_vlan=2001");
     let first = &page["entries"][0];
     assert!(net::number(&first["up_packets"]) >= 20 && first["mac"] == "02:b0:00:00:00:00", "{page}");
+    // As a probe of a gateway that could be anybody's: sessions by DHCP, then the rate.
+    let line = lab.commands.iter().find(|line| line.contains(" weir gen broadband")).unwrap();
+    let probe = line.replace(" weir gen broadband", " weir probe broadband");
+    let file = lab.folder.join("certificate.json").display().to_string();
+    let key = lab.folder.join("key").display().to_string();
+    let more = format!("--subscribers 40 --name bng1 --minutes 0.1 --key {key} --json {file}");
+    well(lab.command(&probe, &more).output().unwrap());
+    let found = certificate::check(&fs::read_to_string(&file).unwrap(), None).unwrap().certificate;
+    let said = format!("{:?} {:?} {:?}", found.gateways, found.latency, found.notes);
+    assert!(found.run.is_complete && found.host.hostname == "bng1" && found.gateways[0].subscribers == 40, "{said}");
+    assert!(found.gateways[0].mpps.mid > 0.0005 && found.latency.unwrap().found_mpps > 0.0, "{said}");
     // Lines of no group: nothing is given to them.
     let refused = lab.perform(" weir gen broadband", "--subscribers 2 --s-vlan 999 --seconds 0.1");
     let said = String::from_utf8_lossy(&refused.stderr);

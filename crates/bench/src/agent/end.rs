@@ -16,7 +16,7 @@ use crate::host::CpuTime;
 /// Nothing is sent in that time.
 const BEFORE: Duration = Duration::from_millis(50);
 /// After a trial packets on their way are received until none has come for so long,
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET: Duration = Duration::from_millis(400);
 /// but at most so long.
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
 /// A trial begins within this time, and does not last longer than that.
@@ -129,12 +129,8 @@ pub struct TrialOrder {
 /// Processor time of a host so far, and what its gateway has counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
-    /// Its name.
-    pub hostname: String,
-    /// Processors.
-    pub cpus: usize,
-    /// Kernel release.
-    pub kernel: String,
+    /// The host itself, as certificates have it.
+    pub machine: certificate::Host,
     /// Processor time.
     pub cpu: CpuTime,
     /// Its gateway, where the agent was given a control socket.

@@ -213,6 +213,15 @@ impl Hosts {
         Ok(trial)
     }
 
+    /// The gateway's host, where it has an agent.
+    ///
+    /// # Errors
+    /// The connection.
+    pub fn gateway_host(&mut self) -> Result<Option<certificate::Host>, BenchError> {
+        let used = self.gateway.as_mut().map(|client| client.used().map_err(failed("gateway"))).transpose()?;
+        Ok(used.map(|used| used.machine))
+    }
+
     fn clocks(&mut self) -> Result<Vec<Compared>, BenchError> {
         self.ends.iter_mut().map(End::compare).collect()
     }
@@ -234,9 +243,9 @@ impl HostsTrial {
         let (steal_ratio, busy_ratio) = used.cpu.since(&earlier.cpu);
         let mut view = HostView {
             role: ["access", "core", "gateway"][n.min(2)].to_owned(),
-            hostname: used.hostname.clone(),
-            cpus: used.cpus,
-            kernel: used.kernel.clone(),
+            hostname: used.machine.hostname.clone(),
+            cpus: used.machine.cpus,
+            kernel: used.machine.kernel.clone(),
             busy_ratio,
             steal_ratio,
             ..HostView::default()

@@ -191,7 +191,7 @@ mod tests {
             anyhow::bail!("no port")
         }
         fn used(&mut self) -> anyhow::Result<HostUse> {
-            Ok(HostUse { hostname: "a".to_owned(), ..HostUse::default() })
+            Ok(HostUse::default())
         }
     }
 

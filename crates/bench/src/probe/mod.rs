@@ -5,6 +5,8 @@
 //! | `workers` | threads that receive, transmit or forward packets, and nothing else |
 //! | `stand` | links with workers and a load, as a device of searches |
 //! | `quick` | the steps of `weir probe quick` |
+//! | `rate` | the rate with little loss, latency at parts of it, equal trials, of any device |
+//! | `gateway` | those of a gateway with sessions, weir's or somebody else's |
 //! | `machine_facts` | what the machine says of itself |
 //! | `burst` | burst credit: change point, depth, refill; pure, over [`burst::Device`] |
 //! | `simulated` | devices with a token bucket in virtual time |
@@ -12,8 +14,10 @@
 
 pub mod agent_burst;
 pub mod burst;
+pub mod gateway;
 pub mod machine_facts;
 pub mod quick;
+mod rate;
 #[cfg(test)]
 mod simulated;
 mod stand;

@@ -3,13 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use certificate::{
-    Band, Certificate, FlowKey, FlowRate, GatewayRate, GeneratorRate, Latency, LatencyAt, Rate, Run, SCHEMA, Skipped,
-    SpreadRate, Task,
-};
+use certificate::{Band, Certificate, FlowKey, FlowRate, GatewayRate, GeneratorRate, Rate, Run, SCHEMA, Skipped, Task};
 use engine::Io;
 
-use super::stand::{Ground, Packets, Stand};
+use super::rate::{EQUAL, LOSS, Offered, PARTS, Times, at_rates};
+use super::stand::{Ground, Packets};
 use super::{Progress, Steps, machine_facts};
 use crate::bed::Bed;
 use crate::cost::{Cost, together};
@@ -19,7 +17,6 @@ use crate::options::{PortKind, ReceiveWork, cut};
 use crate::profiles::Settings;
 use crate::report::VERSION;
 use crate::run::overload;
-use crate::search::{Goal, Limits, Runner, mlr, spread};
 use crate::under_test::UnderTest;
 use crate::upf::UpfUnderTest;
 use crate::window::{How, Rig, in_turns};
@@ -43,17 +40,6 @@ const SIZES: [u32; 2] = [64, 1400];
 const FLOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// Samples of a rate.
 const SAMPLES: usize = 5;
-/// Equal trials.
-const EQUAL: usize = 10;
-/// Lost by sent packets that the search for a rate allows: over links some tens of packets on their way may hide as
-/// many lost, so that no loss at all cannot be told.
-const LOSS: f64 = 0.005;
-/// Of the found rate, where latency is measured.
-const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
-/// Of the found rate, at which equal trials are made.
-const EQUAL_AT: f64 = 0.9;
-/// Packets a second at which none waits for another.
-const FLOOR_PPS: f64 = 100.0;
 
 /// Seconds of each kind of step.
 #[derive(Clone, Copy, Debug)]
@@ -331,77 +317,9 @@ impl<'s> Probe<'s> {
         let packets = Packets::of_size(SIZES[0]);
         let mut stand = self.ground.stand(Task::Forward, 1, packets, self.stop)?;
         let overload = stand.run(sample(self.budget.rate), None)?;
-        let found = self.found_rate(&mut stand, overload.mpps() * 1e6)?;
-        self.steps.next()?;
-        let length = Duration::from_secs_f64(self.budget.latency.max(0.2));
-        let floor = stand.run(length, Some(FLOOR_PPS))?;
-        let mut latency = Latency {
-            frame_bytes: SIZES[0],
-            found_mpps: found / 1e6,
-            loss_ratio: LOSS,
-            floor_us: floor.latency.p50,
-            at: Vec::new(),
-        };
-        for part in PARTS {
-            let counted = stand.run(length, Some(found * part))?;
-            latency.at.push(LatencyAt {
-                of_rate_ratio: part,
-                offered_mpps: found * part / 1e6,
-                p50_us: counted.latency.p50,
-                p99_us: counted.latency.p99,
-                loss_ratio: counted.sent.saturating_sub(counted.done) as f64 / counted.sent.max(1) as f64,
-            });
-        }
-        self.certificate.latency = Some(latency);
-        self.steps.next()?;
-        let mut runner = Runner::new(&mut stand, Limits { repeats: 0, ..Limits::default() });
-        let seconds = self.budget.equal.max(0.2);
-        let equal = spread::equal(&mut runner, ("equal trials", EQUAL_AT * found), seconds, EQUAL)?;
-        let samples: Vec<f64> = runner.records().iter().map(|record| record.forwarded_mpps).collect();
-        let limited = runner.records().iter().filter(|record| record.generator_limited).count();
-        if limited > 0 {
-            let note = format!(
-                "in {limited} of {EQUAL} equal trials the generator sent less than it should: that counts as lost"
-            );
-            self.certificate.notes.push(note);
-        }
-        self.certificate.spread = Some(SpreadRate {
-            offered_mpps: equal.offered_mpps,
-            trial_seconds: seconds,
-            mpps: band(&samples),
-            variation_ratio: equal.forwarded_mpps.variation,
-            loss_ratio: equal.loss_ratio.mean,
-        });
-        Ok(())
-    }
-
-    /// The largest rate with at most [`LOSS`], in packets a second; `most` is what is forwarded under overload.
-    fn found_rate(&mut self, stand: &mut Stand<'_>, most: f64) -> Result<f64, BenchError> {
-        let limits = Limits { trials: 200, seconds: self.budget.search.max(3.0), repeats: 1 };
-        let mut runner = Runner::new(stand, limits);
-        let trial = (self.budget.search / 40.0).clamp(0.2, 2.0);
-        let goal = Goal::with_loss(LOSS).timed(trial, 3);
-        let searched = mlr::search(&mut runner, &[goal], (most / 20.0, most * 1.2))?;
-        let lower = searched.found.first().and_then(|found| found.mpps_lower).filter(|mpps| *mpps > 0.0);
-        let carried = runner.records().iter().filter(|record| record.loss_ratio <= LOSS);
-        let best = carried.map(|record| record.load()).fold(0.0, f64::max);
-        match lower {
-            Some(mpps) => Ok(mpps * 1e6),
-            None if best > 0.0 => {
-                self.certificate.notes.push("the search for a rate ended early: its best trial counts".to_owned());
-                Ok(best)
-            }
-            None => {
-                let limited = runner.records().iter().filter(|record| record.generator_limited).count();
-                let (all, loss) = (runner.records().len(), LOSS * 100.0);
-                let note = format!(
-                    "no trial of the search lost less than {loss} % (in {limited} of {all} the generator sent less \
-                     than it should): half of what is forwarded under overload counts"
-                );
-                self.certificate.notes.push(note);
-                Ok(most / 2.0)
-            }
-        }
+        let times = Times { search: self.budget.search, latency: self.budget.latency, equal: self.budget.equal };
+        let offered = Offered { most: overload.mpps() * 1e6, frame_bytes: SIZES[0] };
+        at_rates(&mut stand, &offered, &times, &mut self.steps, &mut self.certificate)
     }
 
     /// weir's own cost on this machine, which a running gateway compares itself with.

@@ -9,7 +9,7 @@
 //! | `frames.rs` | frames: DHCP, ARP, signed packets |
 //! | `drive.rs` | what is sent when, and what becomes of what arrives |
 
-mod drive;
+pub(super) mod drive;
 pub(super) mod frames;
 
 use std::net::Ipv4Addr;
@@ -33,6 +33,23 @@ Examples:
 
 Subscribers get addresses by DHCP; each has a line of its own: --s-vlan, --c-vlan plus its number.")]
 pub struct BroadbandArgs {
+    /// Subscribers and ports.
+    #[command(flatten)]
+    pub lines: LineArgs,
+    /// Packets a second, both directions together.
+    #[arg(long, value_name = "RATE", default_value = "2000", value_parser = packets_per_second)]
+    pub pps: f64,
+    /// Duration of traffic.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub seconds: f64,
+    /// Fail if a greater share of packets was lost.
+    #[arg(long, value_name = "RATIO")]
+    pub max_loss: Option<f64>,
+}
+
+/// Subscribers behind two VLAN tags, the core's host, and the ports they are at.
+#[derive(Clone, Debug, Args)]
+pub struct LineArgs {
     /// The port at the access lines.
     #[arg(long, value_name = "URI", default_value = "packet:line0?promisc=on")]
     pub access: String,
@@ -57,18 +74,9 @@ pub struct BroadbandArgs {
     /// The gateway's address in the core.
     #[arg(long, value_name = "ADDRESS", default_value = "198.18.0.1")]
     pub gateway: Ipv4Addr,
-    /// Packets a second, both directions together.
-    #[arg(long, value_name = "RATE", default_value = "2000", value_parser = packets_per_second)]
-    pub pps: f64,
-    /// Duration of traffic.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    pub seconds: f64,
     /// Bytes of an IP packet.
     #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..=1500))]
     pub size: u16,
-    /// Fail if a greater share of packets was lost.
-    #[arg(long, value_name = "RATIO")]
-    pub max_loss: Option<f64>,
 }
 
 fn tpid(text: &str) -> Result<u16, String> {
@@ -122,6 +130,10 @@ pub struct BroadbandCounts {
     pub corrupt_packets: u64,
     /// Mean time between sending and receiving, in microseconds.
     pub latency_us_mean: f64,
+    /// Half of the packets were not slower.
+    pub latency_us_p50: f64,
+    /// 99 % were not slower.
+    pub latency_us_p99: f64,
     /// The longest.
     pub latency_us_max: f64,
 }

@@ -276,7 +276,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn end(self, seconds: f64) -> CableResult {
+    fn end(mut self, seconds: f64) -> CableResult {
         let (heard, network) = (self.downstream.heard(), self.hosts.heard());
         let counts = |sent: u64,
                       received: u64,

@@ -59,7 +59,7 @@ impl End {
     }
 
     /// Leaves the interface as it was.
-    pub fn close(mut self) {
+    pub fn close(&mut self) {
         self.port.close(&mut self.pool);
     }
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use dataplane::neighbour::NeighbourMessage;
-use traffic::{Arrival, Direction, Signature, Window};
+use table::histogram::Histogram;
+use traffic::{Arrival, Direction, LatencySummary, Signature, Window};
 use wire::{Mac, ethertype, fast};
 
 use super::super::end::{End, drain};
 use super::frames::{self, Answer, Offer, Place};
-use super::{BroadbandArgs, BroadbandCounts, BroadbandResult};
+use super::{BroadbandArgs, BroadbandCounts, BroadbandResult, LineArgs};
 
 /// Time for all leases and routers.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -42,8 +43,9 @@ struct Line {
     windows: [Window; 2],
 }
 
-struct Driver<'a> {
-    args: &'a BroadbandArgs,
+/// Subscribers and the core's host, with the ports they are at.
+pub struct Driver<'a> {
+    args: &'a LineArgs,
     access: End,
     core: End,
     /// The gateway's hardware address in the core.
@@ -54,40 +56,52 @@ struct Driver<'a> {
     begin: Instant,
     control_wrong_tags: u64,
     counts: [BroadbandCounts; 2],
-    /// Sums of latencies in nanoseconds.
-    waited: [u64; 2],
+    /// Latencies in nanoseconds.
+    waited: [Histogram; 2],
 }
 
 /// Brings subscribers up, sends and checks.
 pub fn drive(args: &BroadbandArgs, stop: &AtomicBool) -> anyhow::Result<BroadbandResult> {
-    if u32::from(args.c_vlan) + u32::from(args.subscribers) - 1 > 4094 {
-        bail!(gateway::fail::Usage(format!(
-            "--c-vlan {} and --subscribers {}: the last inner VLAN is over 4094",
-            args.c_vlan, args.subscribers
-        )));
-    }
-    let (access, core) = (End::open("access", &args.access)?, End::open("core", &args.core)?);
-    let line = |n: u16| {
-        let [high, low] = n.to_be_bytes();
-        Line {
-            place: Place { tpid: args.tpid, s_vlan: args.s_vlan, c_vlan: args.c_vlan + n },
-            mac: Mac([2, 0xb0, 0, 0, high, low]),
-            offer: None,
-            is_bound: false,
-            router: None,
-            asked: None,
-            sent: [0; 2],
-            windows: [Window::default(); 2],
+    let mut driver = Driver::connected(&args.lines, stop)?;
+    driver.traffic(Some(args.pps), args.seconds, stop);
+    driver.close();
+    Ok(driver.result(args.seconds))
+}
+
+impl<'a> Driver<'a> {
+    /// Opens the ports and brings subscribers up.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or the gateway does not answer in the core.
+    pub fn connected(args: &'a LineArgs, stop: &AtomicBool) -> anyhow::Result<Self> {
+        if u32::from(args.c_vlan) + u32::from(args.subscribers) - 1 > 4094 {
+            bail!(gateway::fail::Usage(format!(
+                "--c-vlan {} and --subscribers {}: the last inner VLAN is over 4094",
+                args.c_vlan, args.subscribers
+            )));
         }
-    };
-    let lines = (0..args.subscribers).map(line).collect();
-    let begin = Instant::now();
-    let (counts, waited) = (Default::default(), [0; 2]);
-    let mut driver =
-        Driver { args, access, core, gateway: None, lines, first: 0, begin, control_wrong_tags: 0, counts, waited };
-    driver.connect(stop)?;
-    let took = driver.traffic(stop);
-    Ok(driver.end(took))
+        let (access, core) = (End::open("access", &args.access)?, End::open("core", &args.core)?);
+        let line = |n: u16| {
+            let [high, low] = n.to_be_bytes();
+            Line {
+                place: Place { tpid: args.tpid, s_vlan: args.s_vlan, c_vlan: args.c_vlan + n },
+                mac: Mac([2, 0xb0, 0, 0, high, low]),
+                offer: None,
+                is_bound: false,
+                router: None,
+                asked: None,
+                sent: [0; 2],
+                windows: [Window::default(); 2],
+            }
+        };
+        let lines = (0..args.subscribers).map(line).collect();
+        let begin = Instant::now();
+        let (counts, waited) = (Default::default(), [(); 2].map(|()| Histogram::new()));
+        let mut driver =
+            Driver { args, access, core, gateway: None, lines, first: 0, begin, control_wrong_tags: 0, counts, waited };
+        driver.connect(stop)?;
+        Ok(driver)
+    }
 }
 
 impl Driver<'_> {
@@ -248,18 +262,20 @@ impl Driver<'_> {
         }
         counts.received_packets += 1;
         let waited = (self.begin.elapsed().as_nanos() as u64).saturating_sub(mark.sent_ns);
-        self.waited[at] += waited;
-        counts.latency_us_max = counts.latency_us_max.max(waited as f64 / 1e3);
+        self.waited[at].record(waited);
     }
 
-    /// Sends at the rate until the time is over; how long it took, in seconds.
-    fn traffic(&mut self, stop: &AtomicBool) -> f64 {
+    /// Sends `pps` packets a second, or as many as the ports take, until the time is over, and receives what is on its way.
+    /// Counts begin anew.
+    pub fn traffic(&mut self, pps: Option<f64>, seconds: f64, stop: &AtomicBool) {
+        self.counts = Default::default();
+        self.waited.iter_mut().for_each(Histogram::clear);
         let able: Vec<usize> = (0..self.lines.len()).filter(|n| self.lines[*n].router.is_some()).collect();
         let begin = Instant::now();
-        let time = Duration::from_secs_f64(self.args.seconds);
+        let time = Duration::from_secs_f64(seconds);
         let mut sent: u64 = 0;
         while begin.elapsed() < time && !stop.load(Ordering::Relaxed) && !able.is_empty() {
-            let due = (begin.elapsed().as_secs_f64() * self.args.pps) as u64;
+            let due = pps.map_or(sent + BURST, |pps| (begin.elapsed().as_secs_f64() * pps) as u64);
             for _ in 0..due.saturating_sub(sent).min(BURST) {
                 // A direction after the other, a subscriber after the other.
                 let direction = Direction::BOTH[(sent % 2) as usize];
@@ -268,16 +284,14 @@ impl Driver<'_> {
                 sent += 1;
             }
             self.receive();
-            if due <= sent {
+            if due <= sent && pps.is_some() {
                 std::thread::sleep(Duration::from_micros(500));
             }
         }
-        let took = begin.elapsed().as_secs_f64();
         drain(DRAIN, LONGEST_DRAIN, || {
             self.receive();
             self.counts.iter().map(|counts| counts.received_packets).sum()
         });
-        took
     }
 
     fn send(&mut self, n: usize, direction: Direction) {
@@ -304,17 +318,25 @@ impl Driver<'_> {
         }
     }
 
-    fn end(mut self, seconds: f64) -> BroadbandResult {
+    /// Leaves the interfaces as they were.
+    pub fn close(&mut self) {
+        self.access.close();
+        self.core.close();
+    }
+
+    /// What became of the last traffic, which lasted so long.
+    pub fn result(&self, seconds: f64) -> BroadbandResult {
         let (mut sent, mut lost) = (0, 0);
-        for (counts, waited) in self.counts.iter_mut().zip(self.waited) {
+        let mut counts = self.counts.clone();
+        for (counts, waited) in counts.iter_mut().zip(&self.waited) {
             counts.lost_packets = counts.sent_packets.saturating_sub(counts.received_packets);
-            counts.latency_us_mean = waited as f64 / 1e3 / counts.received_packets.max(1) as f64;
+            let us = LatencySummary::from(waited);
+            (counts.latency_us_mean, counts.latency_us_max) = (waited.mean() / 1e3, us.max);
+            (counts.latency_us_p50, counts.latency_us_p99) = (us.p50, us.p99);
             sent += counts.sent_packets;
             lost += counts.lost_packets;
         }
-        self.access.close();
-        self.core.close();
-        let [uplink, downlink] = self.counts;
+        let [uplink, downlink] = counts;
         let number = |is: fn(&Line) -> bool| self.lines.iter().filter(|line| is(line)).count() as u64;
         BroadbandResult {
             subscribers: self.lines.len() as u64,
