@@ -308,7 +308,11 @@ impl Profile {
             pdr_id,
             precedence: (self.kind != Kind::SgwC).then_some(Precedence(255)),
             pdi: Pdi { source_interface, ..Default::default() },
-            outer_header_removal: tunnel.then_some(OuterHeaderRemoval::GTP_U),
+            outer_header_removal: tunnel.then_some(match self.own_teids {
+                Some(OwnTeids { address: IpAddr::V6(_), .. }) => OuterHeaderRemoval::GTP_U_IP6,
+                // Chosen tunnels are of IPv4, too.
+                _ => OuterHeaderRemoval::GTP_U_IP4,
+            }),
             far_id: Some(far_id),
             urr_ids: self.urr().map(|urr| urr.urr_id).into_iter().collect(),
             qer_ids: self.qer().map(|qer| qer.qer_id).into_iter().collect(),

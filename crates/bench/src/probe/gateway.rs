@@ -145,7 +145,7 @@ pub fn gateway<D: Probed>(
         host,
         run: Run {
             command: probe.command.clone(),
-            port: "not known".to_owned(),
+            port: "ports of the load".to_owned(),
             place: probe.place.clone(),
             seconds: begun.elapsed().as_secs_f64(),
             is_complete,

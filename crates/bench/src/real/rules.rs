@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use pfcp::control::{OwnTeids, Profile, Session};
-use pfcp::ie::{GateStatus, Mbr, NodeId, OuterHeaderCreation, OuterHeaderRemoval, Qfi, SdfFilter, SourceInterface};
+use pfcp::ie::{GateStatus, Mbr, NodeId, OuterHeaderCreation, Qfi, SdfFilter};
 use pfcp::message::SessionEstablishmentRequest;
 use traffic::Direction;
 use wire::Teid;
@@ -61,10 +61,6 @@ impl Rules {
         let mut request = session.establish(&profile, &NodeId::from(address), address);
         request.create_bar = None;
         for pdr in &mut request.create_pdrs {
-            if pdr.pdi.source_interface == SourceInterface::Access {
-                // GTP-U/UDP/IPv4, which older user planes know, too.
-                pdr.outer_header_removal = Some(OuterHeaderRemoval { description: 0, extension_header_deletion: None });
-            }
             if self.sdf {
                 pdr.pdi.sdf_filters = vec![SdfFilter::flow(FILTER)];
             }

@@ -139,6 +139,10 @@ pub struct OuterHeaderRemoval {
 impl OuterHeaderRemoval {
     /// GTP-U, UDP and IP, whichever version.
     pub const GTP_U: OuterHeaderRemoval = OuterHeaderRemoval { description: 6, extension_header_deletion: None };
+    /// GTP-U, UDP and IPv4: what user planes of before release 15 know, too.
+    pub const GTP_U_IP4: OuterHeaderRemoval = OuterHeaderRemoval { description: 0, extension_header_deletion: None };
+    /// GTP-U, UDP and IPv6.
+    pub const GTP_U_IP6: OuterHeaderRemoval = OuterHeaderRemoval { description: 1, extension_header_deletion: None };
 }
 
 impl Element for OuterHeaderRemoval {

@@ -165,14 +165,16 @@ fn gateways(certificate: &Certificate) -> String {
         return String::new();
     }
     let row = |one: &certificate::GatewayRate| {
-        let numbers = [one.mpps.mid, one.cycles_per_packet, one.packets_per_burst, one.frame_bytes_mean].map(number);
-        let names = [one.profile.clone(), one.workers.to_string(), one.subscribers.to_string()];
+        let numbers = [one.mpps.mid, one.cycles_per_packet, one.packets_per_burst, one.frame_bytes_mean]
+            .map(|value| if value > 0.0 { number(value) } else { "not known".to_owned() });
+        let workers = if one.workers > 0 { one.workers.to_string() } else { "not known".to_owned() };
+        let names = [format!("{}, {}", one.gateway, one.profile), workers, one.subscribers.to_string()];
         (false, [names.to_vec(), numbers.to_vec()].concat())
     };
     let heads =
-        ["workload", ">workers", ">subscribers", ">Mpps", ">cycles a packet", ">packets a burst", ">frame bytes"];
+        ["gateway", ">workers", ">subscribers", ">Mpps", ">cycles a packet", ">packets a burst", ">frame bytes"];
     let rows: Vec<_> = certificate.gateways.iter().map(row).collect();
-    section("Gateways of weir on this machine, both directions", &table(&heads, &rows))
+    section("Gateways on this machine, both directions", &table(&heads, &rows))
 }
 
 fn allowances(certificate: &Certificate) -> String {

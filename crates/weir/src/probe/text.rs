@@ -28,7 +28,9 @@ pub fn certificate(certificate: &Certificate, style: Style) -> String {
         let (size, gbps) = (format!("{} B", one.frame_bytes), format!("{:.2}", one.gbps_l2));
         table.row([one.task.word().into(), one.queues.to_string(), size, mid, low, high, gbps, note.into()]);
     }
-    out += &table.render(style);
+    if !(certificate.generator.is_empty() && certificate.rates.is_empty()) {
+        out += &table.render(style);
+    }
     out += &flows(certificate, style);
     if let Some(latency) = &certificate.latency {
         let _ = writeln!(
@@ -54,11 +56,23 @@ pub fn certificate(certificate: &Certificate, style: Style) -> String {
         );
     }
     for one in &certificate.gateways {
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "\n{}: {:.3} Mpps both directions, {:.0} cycles a packet, {:.1} packets a burst",
-            one.profile, one.mpps.mid, one.cycles_per_packet, one.packets_per_burst
+            "\n{} {}: {:.3} Mpps ({:.3} to {:.3}) both directions, {} subscribers",
+            one.gateway,
+            one.profile,
+            one.mpps.mid,
+            one.mpps.low,
+            one.mpps.high,
+            count(one.subscribers)
         );
+        if one.cycles_per_packet > 0.0 {
+            let _ = write!(out, ", {:.0} cycles a packet", one.cycles_per_packet);
+        }
+        if one.packets_per_burst > 0.0 {
+            let _ = write!(out, ", {:.1} packets a burst", one.packets_per_burst);
+        }
+        out.push('\n');
     }
     for one in &certificate.allowances {
         let _ = writeln!(out, "\n{}", allowance(one));
