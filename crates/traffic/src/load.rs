@@ -28,6 +28,9 @@ pub enum Downlink {
     /// The uplink is turned around by another process: this load has no N6 port, and counts as forwarded up what came
     /// back.
     MirroredElsewhere,
+    /// Generated, and what a port sends comes back to it as it is: beyond it is a bare forwarder. Only signatures are
+    /// checked; latencies are round trips.
+    Returned,
 }
 
 /// What a [`Load`] does.
@@ -108,7 +111,8 @@ impl Load {
         options: LoadOptions,
     ) -> Result<Self, ProfileError> {
         let LoadOptions { send, receive, downlink, verify, clock, clock_skew } = options;
-        let generated = downlink == Downlink::Generated;
+        let is_returned = downlink == Downlink::Returned;
+        let generated = downlink == Downlink::Generated || is_returned;
         let balance = if generated { Balance::new(plan.profile().ratio) } else { Balance::mirrored() };
         let sender = |sends: Direction, wanted: bool| {
             let make = || Ok::<_, ProfileError>(Sender::new(Generator::new(plan, sends)?, balance.clone()));
@@ -123,13 +127,18 @@ impl Load {
                 fits(&sender.generator, &**port, &pool)?;
             }
         }
+        let returned = |sent: Direction| Checker::new(plan, sent, Verify::NONE).within(clock_skew);
         let back = || match generated {
+            _ if is_returned => returned(Direction::Uplink),
             true => Checker::new(plan, Direction::Downlink, verify).within(clock_skew),
             false => Checker::round_trip(plan, verify).within(clock_skew),
         };
         let checkers = [
             (receive && n3.is_some()).then(back),
-            (receive && n6.is_some()).then(|| Checker::new(plan, Direction::Uplink, verify).within(clock_skew)),
+            (receive && n6.is_some()).then(|| match is_returned {
+                true => returned(Direction::Downlink),
+                false => Checker::new(plan, Direction::Uplink, verify).within(clock_skew),
+            }),
         ];
         let door = |port: Option<Box<dyn Port>>, sends| {
             port.map(|port| Door {

@@ -162,6 +162,15 @@ impl Load {
         let mut down = Account { seen: seen(0), missed: missed(0), ..sent(1) };
         match self.downlink {
             Downlink::Generated => {}
+            Downlink::Returned => {
+                (up.seen, down.seen) = (down.seen, up.seen);
+                (up.missed, down.missed) = (down.missed, up.missed);
+                return TrialResult::of(
+                    self.plan.profile(),
+                    elapsed as f64 / 1e9,
+                    [(up, latencies(0)), (down, latencies(1))],
+                );
+            }
             Downlink::Mirrored => {
                 let sent_ip_bytes = up.sent_ip_bytes / up.sent.max(1) * self.turned_sent;
                 down = Account { offered: self.turned, sent: self.turned_sent, sent_ip_bytes, ..down };

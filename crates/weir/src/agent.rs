@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use ::bench::agent::{GatewayUse, HostUse, Offer, OpenEnd, SECRET_BYTES, serve};
+use ::bench::agent::{GatewayUse, HostUse, InterfaceUse, Offer, OpenEnd, SECRET_BYTES, serve};
 use ::bench::host::CpuTime;
 use ::bench::probe::machine_facts;
 use anyhow::{Context, bail};
@@ -84,6 +84,7 @@ impl Offer for Offered<'_> {
             machine: machine_facts::host(String::new(), 1, 0.0),
             cpu: CpuTime::now(),
             gateway: self.socket.map(gateway_of).transpose()?,
+            interface: self.port.and_then(InterfaceUse::of),
         })
     }
 }

@@ -19,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::bench::BenchError;
-use ::bench::probe::Progress;
 use ::bench::probe::quick::{QuickOptions, quick};
+use ::bench::probe::{FarHost, Progress};
 use anyhow::{Context, bail};
 use certificate::{Certificate, CheckError, Key, check};
 use clap::{Args, Subcommand};
@@ -29,12 +29,16 @@ use gateway::json::JsonOutput;
 use gateway::signals;
 use gateway::tables::Style;
 
+use crate::agent::{address, secret};
+
 /// `weir probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo weir probe quick -o probe.html              15 minutes: queues, flows, latency, spread
   sudo weir probe quick --minutes 2 --json c.json  the same, shorter
+  sudo weir probe quick --interface eth1 --agent 10.0.0.2:4780 --secret FILE
+                                                   the same of a network card: weir agent at its other end
   weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 180
                                                    burst credit against weir agent on another host
   weir probe gateway gen.toml --access HOST:PORT --core HOST:PORT --secret FILE --cp cp.toml --name X
@@ -93,6 +97,15 @@ pub struct QuickArgs {
     /// Queues at most, each with a worker [default: CPUs without the load's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub queues: Option<u16>,
+    /// Probe this interface of this host instead of virtual links; weir agent's port is at the other end.
+    #[arg(long, value_name = "NAME", requires_all = ["agent", "secret"])]
+    pub interface: Option<String>,
+    /// With --interface: where weir agent listens on the other host.
+    #[arg(long, value_name = "HOST:PORT", requires = "interface")]
+    pub agent: Option<String>,
+    /// With --interface: a file with the secret that both have.
+    #[arg(long, value_name = "FILE", requires = "interface")]
+    pub secret: Option<PathBuf>,
     /// Output.
     #[command(flatten)]
     pub out: OutArgs,
@@ -137,14 +150,23 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<()> {
 fn run_quick(args: &QuickArgs) -> anyhow::Result<()> {
     let port = args.port.parse().map_err(usage)?;
     let key = open_key(&args.out)?;
-    let queues = args.queues.map_or(String::new(), |queues| format!(" --queues {queues}"));
+    let mut words = args.queues.map_or(String::new(), |queues| format!(" --queues {queues}"));
+    args.interface.iter().for_each(|name| words += &format!(" --interface {name}"));
+    let far = match (&args.interface, &args.agent, &args.secret) {
+        (Some(interface), Some(agent), Some(file)) => {
+            Some(FarHost { interface: interface.clone(), agent: address("--agent", agent)?, secret: secret(file)? })
+        }
+        _ => None,
+    };
     let options = QuickOptions {
         minutes: args.minutes,
         port,
         queues: args.queues,
-        command: format!("weir probe quick --minutes {} --port {}{queues}", args.minutes, args.port),
+        command: format!("weir probe quick --minutes {} --port {}{words}", args.minutes, args.port),
+        far,
     };
-    measure(&key, &args.out, |stop, show| quick(&options, stop, show))
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    measure_until(&key, &args.out, &stop, |_, show| quick(&options, &stop, show))
 }
 
 /// Measures, signs and writes.

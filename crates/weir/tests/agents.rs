@@ -175,3 +175,22 @@ fn a_gateway_between_agents_is_probed_through_sessions_by_pfcp() {
     assert_eq!(hosts.net.sessions(), 0);
     drop(gateway);
 }
+
+/// An interface of this host instead of links of its own; the load is an agent at the other end.
+#[test]
+fn an_interface_is_probed_with_an_agent_at_its_other_end() {
+    let mut hosts = Hosts::new("quick");
+    let gateway = hosts.net.gateway.clone();
+    hosts.agent(&gateway, "10.0.4.1:4780", &["--port", "packet:eth0?mode=ring"], None);
+    let (key, file) = (hosts.net.file("key"), hosts.net.file("certificate.json"));
+    let mut probe = within(&hosts.net.host, WEIR);
+    probe.args("probe quick --interface gnb0 --agent 10.0.4.1:4780 --queues 1 --minutes 0.1 --secret".split(' '));
+    well(probe.arg(&hosts.secret).arg("--key").arg(&key).arg("--json").arg(&file).output().unwrap());
+    let found = certificate::check(&fs::read_to_string(&file).unwrap(), None).unwrap().certificate;
+    let said = format!("{:?} {:?} {:?} {:?}", found.generator, found.rates, found.latency, found.notes);
+    assert!(found.run.is_complete && found.host.interface == "veth (gnb0)", "{} {said}", found.host.interface);
+    assert!(found.generator.iter().all(|one| one.sent_mpps.mid > 0.0 && one.arrived_mpps.mid > 0.0), "{said}");
+    assert!(found.rates.len() == 6 && found.rates.iter().all(|rate| rate.mpps.mid > 0.0), "{said}");
+    assert!(found.flows.len() == 22 && found.flows.iter().all(|one| one.mpps.mid > 0.0), "{:?}", found.flows);
+    assert!(found.latency.is_some_and(|latency| latency.floor_us > 0.0) && found.gateways.len() == 1, "{said}");
+}

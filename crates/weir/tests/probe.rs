@@ -21,27 +21,47 @@ fn secret(net: &Net) -> String {
     file.display().to_string()
 }
 
-#[test]
-fn burst_credit_of_a_kernel_bucket_is_found() {
-    let (net, key) = (Net::new("burst"), std::env::temp_dir().join(format!("weir-burst-{}.key", std::process::id())));
-    let (host, secret) = (&net.host, secret(&net));
-    // What the host sends: 2.5 MB/s once 10 MB are used; a queue of four packets, so that what is over it is dropped.
-    let bucket = format!("rate {}bit burst {BURST} limit 6000", RATE * 8.0);
-    ok(&format!("ip netns exec {host} tc qdisc add dev smf0 root tbf {bucket}"));
+/// Looks for burst credit against an agent in the gateway's namespace.
+fn probed(net: &Net, what: &str) -> Certificate {
+    let (secret, key) = (secret(net), net.file("key"));
     let mut agent = within(&net.gateway, WEIR);
     agent.args(["agent", "10.0.4.1:4780", "--secret", &secret]);
     let agent = Running::start(agent, &net.file("agent.err"));
     until("an agent that listens", || {
         fs::read_to_string(net.file("agent.err")).unwrap().contains("listens on").then_some(())
     });
-    let mut probe = within(host, WEIR);
-    probe.args(
-        "probe burst --agent 10.0.4.1:4780 --direction out --unit bytes --minutes 0.5 --peak 80Mbps --json".split(' '),
-    );
-    let out = well(probe.args(["--secret", &secret, "--key"]).arg(&key).output().unwrap());
-    let found: Certificate = serde_json::from_slice(&out.stdout).unwrap();
+    let mut probe = within(&net.host, WEIR);
+    probe.args("probe burst --agent 10.0.4.1:4780 --minutes 0.5 --json".split(' ')).args(what.split(' '));
+    let out = probe.args(["--secret", &secret, "--key"]).arg(&key).output().unwrap();
+    assert!(out.status.success(), "the agent said: {}", fs::read_to_string(net.file("agent.err")).unwrap());
     agent.stop();
-    fs::remove_file(key).unwrap();
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// What the host receives, in packets: of 60 bytes, of which the kernel's bucket lets 4,000 a second through once 40,000
+/// are used.
+#[test]
+fn burst_credit_of_received_packets_is_found() {
+    let net = Net::new("burstin");
+    let bucket = format!("rate {}bit burst {} limit 6000", 4000 * 60 * 8, 40_000 * 60);
+    ok(&format!("ip netns exec {} tc qdisc add dev eth2 root tbf {bucket}", net.gateway));
+    // 16,000 packets of 60 bytes a second.
+    let found = probed(&net, "--direction in --unit packets --peak 7.68Mbps");
+    let one = &found.allowances[0];
+    let said = format!("{:?}", certificate::Allowance { samples: vec![], ..one.clone() });
+    let is_near = |found: f64, truth: f64, part: f64| (found / truth - 1.0).abs() < part;
+    assert!(is_near(one.baseline_per_second, 4e3, 0.1) && is_near(one.peak_per_second, 16e3, 0.15), "{said}");
+    assert!(is_near(one.depth.unwrap(), 40e3, 0.25) && !one.is_lower_bound, "{said}");
+    assert_eq!((one.direction, one.unit), (certificate::Direction::In, certificate::BurstUnit::Packets));
+}
+
+#[test]
+fn burst_credit_of_a_kernel_bucket_is_found() {
+    let net = Net::new("burst");
+    // What the host sends: 2.5 MB/s once 10 MB are used; a queue of four packets, so that what is over it is dropped.
+    let bucket = format!("rate {}bit burst {BURST} limit 6000", RATE * 8.0);
+    ok(&format!("ip netns exec {} tc qdisc add dev smf0 root tbf {bucket}", net.host));
+    let found = probed(&net, "--direction out --unit bytes --peak 80Mbps");
     let one = &found.allowances[0];
     let said = format!("{:?}", certificate::Allowance { samples: vec![], ..one.clone() });
     let is_near = |found: f64, truth: f64, part: f64| (found / truth - 1.0).abs() < part;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::end::{HostUse, OpenEnd};
+use traffic::TrialResult;
+
+use super::end::{HostUse, OpenEnd, TrialOrder};
 use super::peer::{Arrivals, now_ns};
 use super::protocol::{Answer, Request, prove_to_agent, read_line, write_line};
 
@@ -18,6 +20,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const ROUND_TRIPS: usize = 16;
 /// Seconds in which an end is opened: packet memory, hardware addresses.
 const OPENING: f64 = 20.0;
+/// From asking for a trial to its begin.
+const BEGIN: Duration = Duration::from_millis(60);
 
 /// The agent's clock beside this host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +94,18 @@ impl Client {
         Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unexpected answer of the agent: {answer:?}")))
     }
 
+    /// Has it send to a receiver of this host, which asks for rates with that key ([`Receiver::ask`](super::Receiver::ask)),
+    /// until the connection ends.
+    ///
+    /// # Errors
+    /// The connection, or the agent cannot send.
+    pub fn stream(&mut self, port: u16, frame_bytes: u32, key: u64) -> io::Result<()> {
+        match self.ask(&Request::Stream { port, frame_bytes, key }, 0.0)? {
+            Answer::Streaming => Ok(()),
+            answer => Self::unexpected(&answer),
+        }
+    }
+
     /// Has it open its port as an end of a gateway; returns the port's name.
     ///
     /// # Errors
@@ -97,6 +113,20 @@ impl Client {
     pub fn open(&mut self, end: &OpenEnd) -> io::Result<String> {
         match self.ask(&Request::Open(Box::new(end.clone())), OPENING)? {
             Answer::Opened { port } => Ok(port),
+            answer => Self::unexpected(&answer),
+        }
+    }
+
+    /// Has it send at its end for some seconds; what it sent, and what came back to it.
+    ///
+    /// # Errors
+    /// The connection, or no end is open.
+    pub fn trial(&mut self, pps: Option<f64>, seconds: f64) -> io::Result<TrialResult> {
+        // By its own clock alone.
+        let start_ns = now_ns() - self.clock()?.offset_ns + BEGIN.as_nanos() as i64;
+        let order = TrialOrder { offset_ns: 0, gain_ppb: 0, start_ns, pps, seconds };
+        match self.ask(&Request::Trial(order), seconds + BEGIN.as_secs_f64())? {
+            Answer::Tried(result) => Ok(*result),
             answer => Self::unexpected(&answer),
         }
     }
@@ -149,19 +179,6 @@ impl Client {
     pub fn count(&mut self) -> io::Result<Arrivals> {
         match self.ask(&Request::Count, 0.0)? {
             Answer::Counted(arrivals) => Ok(arrivals),
-            answer => Self::unexpected(&answer),
-        }
-    }
-
-    /// Has it send to a port of this host; returns packets sent, once they are.
-    ///
-    /// # Errors
-    /// The connection, or the agent cannot send.
-    pub fn send(&mut self, port: u16, frame_bytes: u32, packets_per_second: f64, seconds: f64) -> io::Result<u64> {
-        // JSON has no infinity.
-        let packets_per_second = packets_per_second.min(1e12);
-        match self.ask(&Request::Send { port, frame_bytes, packets_per_second, seconds }, seconds)? {
-            Answer::Sent { packets, .. } => Ok(packets),
             answer => Self::unexpected(&answer),
         }
     }

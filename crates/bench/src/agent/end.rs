@@ -66,6 +66,9 @@ pub struct OpenEnd {
     pub checks: Option<bool>,
     /// Packet buffers.
     pub packet_buffers: u32,
+    /// What is sent comes back to the same port as it is: beyond it is a bare forwarder.
+    #[serde(default)]
+    pub is_returned: bool,
 }
 
 impl OpenEnd {
@@ -95,7 +98,13 @@ impl OpenEnd {
             answers: Vec::new(),
             checks: Some(false),
             packet_buffers: 8192,
+            is_returned: false,
         }
+    }
+
+    /// An end whose packets come back to it.
+    pub fn returned(side: Side, profile: &Profile) -> Self {
+        Self { checks: None, is_returned: true, ..Self::new(side, profile) }
     }
 
     /// The traffic, with all tunnels.
@@ -135,6 +144,30 @@ pub struct HostUse {
     pub cpu: CpuTime,
     /// Its gateway, where the agent was given a control socket.
     pub gateway: Option<GatewayUse>,
+    /// The interface of its port, where that is one.
+    pub interface: Option<InterfaceUse>,
+}
+
+/// An interface so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceUse {
+    /// Its name.
+    pub name: String,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Packets it has received.
+    pub rx_packets: u64,
+}
+
+impl InterfaceUse {
+    /// Of the interface that a port's URI names; none: it names none.
+    pub fn of(uri: &str) -> Option<Self> {
+        let uri: port::Uri = uri.parse().ok()?;
+        let is_interface = ["packet", "xdp"].contains(&uri.kind());
+        let interface = is_interface.then(|| port::iface::Iface::open(uri.target(), None).ok()).flatten()?;
+        let name = interface.name().to_owned();
+        Some(Self { mac: interface.mac().ok()?, rx_packets: crate::probe::received(&name), name })
+    }
 }
 
 /// What a gateway has counted so far.

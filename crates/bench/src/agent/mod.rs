@@ -21,8 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use client::{Client, Clocks};
-pub use end::{GatewayUse, HostUse, Offer, OpenEnd, Side};
+pub use end::{GatewayUse, HostUse, InterfaceUse, Offer, OpenEnd, Side};
 pub use hosts::{Agents, GatewayView, HostView, Hosts, HostsTrial};
+use peer::Stream;
 pub use peer::{Arrivals, Receiver, now_ns, send};
 pub use protocol::SECRET_BYTES;
 
@@ -35,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_millis(2);
 /// A connection without a request for this long is closed.
 const SILENCE: Duration = Duration::from_secs(600);
+/// The same while it streams.
+const STREAMING: Duration = Duration::from_secs(6 * 3600);
 /// Seconds that one request may send.
 const LONGEST_SEND: f64 = 60.0;
 
@@ -83,7 +86,7 @@ fn client_of(
     stream.set_read_timeout(Some(LOOK))?;
     let (mut out, mut input) = (stream.try_clone()?, BufReader::new(stream.try_clone()?));
     prove_to_client(&mut input, &mut out, secret, stop)?;
-    let mut served = Served { stream, from, offer, stop, receiver: None, end: None };
+    let mut served = Served { stream, from, offer, stop, receiver: None, streaming: None, end: None };
     while let Some(line) = served.next(&mut input)? {
         let answer = served.answer(&line)?;
         write_line(&mut out, &answer)?;
@@ -98,6 +101,7 @@ struct Served<'s> {
     offer: &'s mut dyn Offer,
     stop: &'s AtomicBool,
     receiver: Option<Receiver>,
+    streaming: Option<Stream>,
     end: Option<Load>,
 }
 
@@ -111,7 +115,9 @@ impl Served<'_> {
                 end.turn();
             }
         };
-        read_line_while(input, self.stop, (LONGEST, SILENCE), &mut idle)
+        // A stream is asked for rates by other means.
+        let most = if self.streaming.is_some() { STREAMING } else { SILENCE };
+        read_line_while(input, self.stop, (LONGEST, most), &mut idle)
     }
 
     fn answer(&mut self, line: &str) -> io::Result<Answer> {
@@ -136,6 +142,11 @@ impl Served<'_> {
                 let (seconds, frame_bytes) = (seconds.clamp(0.0, LONGEST_SEND), frame_bytes.clamp(64, 9216));
                 let (sent, seconds) = send(to, frame_bytes, packets_per_second, seconds, self.stop)?;
                 Answer::Sent { packets: sent, seconds }
+            }
+            Ok(Request::Stream { port, frame_bytes, key }) => {
+                let to = SocketAddr::new(self.from.ip(), port);
+                self.streaming = Some(Stream::start(to, frame_bytes.clamp(64, 9216), key)?);
+                Answer::Streaming
             }
             Ok(Request::Open(wanted)) => {
                 self.close();
@@ -225,10 +236,20 @@ mod tests {
             assert!(sent > 0 && arrived * 10 > sent * 9 && after.at_ns > before.at_ns, "{arrived} of {sent}");
             assert!(after.latency_us.is_some_and(|us| us < 1e6), "{after:?}");
             let receiver = Receiver::start(SocketAddr::new(at.ip(), 0), at.ip(), 0).unwrap();
-            let sent = client.send(receiver.port().unwrap(), 1400, 500.0, 0.2).unwrap();
+            client.stream(receiver.port().unwrap(), 1400, 77).unwrap();
+            for number in 1..60 {
+                receiver.ask(77, 500.0, number);
+                receiver.ask(78, 1e6, number + 1000);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            receiver.ask(77, 0.0, 60);
             std::thread::sleep(Duration::from_millis(100));
             let arrived = receiver.arrivals();
-            assert!(arrived.packets * 10 > sent * 9, "{} of {sent}", arrived.packets);
+            let sent = arrived.sent;
+            assert!((50..400).contains(&sent) && arrived.packets * 10 > sent * 9, "{} of {sent}", arrived.packets);
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(receiver.arrivals().sent <= sent + 1, "none is wanted any more");
+            let arrived = receiver.arrivals();
             assert_eq!(arrived.bytes, arrived.packets * 1396, "frames without FCS");
         });
     }

@@ -39,6 +39,12 @@ pub(super) enum Request {
         packets_per_second: f64,
         seconds: f64,
     },
+    /// To the host that asks, at rates that its receiver asks for with this key.
+    Stream {
+        port: u16,
+        frame_bytes: u32,
+        key: u64,
+    },
     /// Opens the agent's port, as one end of a gateway.
     Open(Box<OpenEnd>),
     /// Plays a trial at that end.
@@ -54,6 +60,7 @@ pub(super) enum Answer {
     Receiving { port: u16 },
     Counted(Arrivals),
     Sent { packets: u64, seconds: f64 },
+    Streaming,
     Opened { port: String },
     Tried(Box<TrialResult>),
     Used(Box<HostUse>),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use certificate::{BurstUnit, Certificate, Direction, Run, SCHEMA};
 
@@ -59,6 +59,10 @@ struct AgentDevice<'s> {
     /// Where packets are sent to.
     to: SocketAddr,
     receiver: Receiver,
+    /// In what asks the agent's stream.
+    key: u64,
+    /// Datagrams that asked so far.
+    asked: u64,
     stop: &'s AtomicBool,
 }
 
@@ -75,32 +79,59 @@ impl AgentDevice<'_> {
     }
 
     fn piece(&mut self, pps: f64, seconds: f64) -> Result<Slice, BenchError> {
-        let (frame, before) = (frame_bytes(self.unit), self.arrivals()?);
+        let frame = frame_bytes(self.unit);
+        let before = self.arrivals()?;
         let sent = match self.direction {
             Direction::Out => send(self.to, frame, pps, seconds, self.stop).map_err(Self::failed)?.0,
-            Direction::In => self.client.send(self.to.port(), frame, pps, seconds).map_err(Self::failed)?,
+            Direction::In => {
+                self.wait(seconds, pps)?;
+                0
+            }
         };
         let after = self.arrivals()?;
         if self.stop.load(Ordering::Relaxed) {
             return Err(BenchError::Interrupted);
         }
-        let offered = sent as f64 * f64::from(frame - 4);
-        Ok(match self.unit {
-            BurstUnit::Bytes => Slice {
-                seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
-                offered,
-                delivered: after.bytes.saturating_sub(before.bytes) as f64,
-                latency_us: after.latency_us,
-            },
-            BurstUnit::Packets => Slice {
-                seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
-                offered: sent as f64,
-                delivered: after.packets.saturating_sub(before.packets) as f64,
-                latency_us: after.latency_us,
-            },
+        // What an agent has sent is in what it sends: an answer would be lost with other packets, and credit come back while
+        // it is waited for.
+        let sent = if self.direction == Direction::In { after.sent.saturating_sub(before.sent) } else { sent };
+        let (each, delivered) = match self.unit {
+            BurstUnit::Bytes => (f64::from(frame - 4), after.bytes.saturating_sub(before.bytes)),
+            BurstUnit::Packets => (1.0, after.packets.saturating_sub(before.packets)),
+        };
+        Ok(Slice {
+            seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
+            offered: sent as f64 * each,
+            delivered: delivered as f64,
+            latency_us: after.latency_us,
         })
     }
+
+    /// Lets time pass in which the agent sends at that rate, if it sends.
+    fn wait(&mut self, seconds: f64, pps: f64) -> Result<(), BenchError> {
+        let begun = Instant::now();
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            if self.direction == Direction::In {
+                self.asked += 1;
+                let is_there = self.receiver.ask(self.key, pps.min(1e12), self.asked);
+                if !is_there && begun.elapsed() > SILENT {
+                    return Err(BenchError::Agent("nothing of what the agent sends arrives here".to_owned()));
+                }
+            }
+            let left = seconds - begun.elapsed().as_secs_f64();
+            if left <= 0.0 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_secs_f64(left.min(0.05)));
+        }
+    }
 }
+
+/// An agent's stream is heard of by then.
+const SILENT: Duration = Duration::from_secs(5);
 
 impl Device for AgentDevice<'_> {
     type Error = BenchError;
@@ -123,15 +154,7 @@ impl Device for AgentDevice<'_> {
     }
 
     fn idle(&mut self, seconds: f64) -> Result<(), BenchError> {
-        let begun = Instant::now();
-        while begun.elapsed().as_secs_f64() < seconds {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(BenchError::Interrupted);
-            }
-            let left = seconds - begun.elapsed().as_secs_f64();
-            std::thread::sleep(std::time::Duration::from_secs_f64(left.clamp(0.0, 0.1)));
-        }
-        Ok(())
+        self.wait(seconds, 0.0)
     }
 }
 
@@ -150,7 +173,19 @@ fn device<'s>(
         Direction::Out => client.receive().map_err(failed)?,
         Direction::In => SocketAddr::new(local.ip(), receiver.port().map_err(failed)?),
     };
-    Ok(AgentDevice { client, direction, unit, to, receiver, stop })
+    let mut key = [0; 8];
+    getrandom::fill(&mut key).map_err(|error| BenchError::system("random numbers", std::io::Error::other(error)))?;
+    let key = u64::from_be_bytes(key);
+    let mut device = AgentDevice { client, direction, unit, to, receiver, key, asked: 0, stop };
+    if direction == Direction::In {
+        device.client.stream(to.port(), frame_bytes(unit), key).map_err(failed)?;
+        // Until it is heard of.
+        let begun = Instant::now();
+        while device.arrivals()?.packets == 0 && begun.elapsed() < SILENT {
+            device.wait(0.05, 0.0)?;
+        }
+    }
+    Ok(device)
 }
 
 /// Looks for burst credit by direction and unit. Interrupted, what was found so far is returned, marked incomplete.

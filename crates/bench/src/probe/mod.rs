@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `workers` | threads that receive, transmit or forward packets, and nothing else |
+//! | `far` | an agent on another host at the other end of the link |
 //! | `stand` | links with workers and a load, as a device of searches |
 //! | `quick` | the steps of `weir probe quick` |
 //! | `rate` | the rate with little loss, latency at parts of it, equal trials, of any device |
@@ -14,6 +15,7 @@
 
 pub mod agent_burst;
 pub mod burst;
+mod far;
 pub mod gateway;
 pub mod machine_facts;
 pub mod quick;
@@ -22,6 +24,9 @@ mod rate;
 mod simulated;
 mod stand;
 mod workers;
+
+pub use far::FarHost;
+pub(crate) use far::received;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,11 +1,13 @@
 //! `weir probe quick`: generator, queues, flows, latency, spread and a gateway, in a quarter of an hour or less.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use certificate::{Band, Certificate, FlowKey, FlowRate, GatewayRate, GeneratorRate, Rate, Run, SCHEMA, Skipped, Task};
 use engine::Io;
 
+use super::far::{self, Far, FarHost};
 use super::rate::{EQUAL, LOSS, Offered, PARTS, Times, at_rates};
 use super::stand::{Ground, Packets};
 use super::{Progress, Steps, machine_facts};
@@ -30,6 +32,8 @@ pub struct QuickOptions {
     pub port: PortKind,
     /// Queues at most; none: as many as there are CPUs for workers.
     pub queues: Option<u16>,
+    /// An interface of this host, and an agent at the other end of its link; none: virtual links of this host.
+    pub far: Option<FarHost>,
     /// The command line, for the certificate.
     pub command: String,
 }
@@ -75,6 +79,15 @@ impl Budget {
 fn queues(options: &QuickOptions, cpus: usize) -> (Vec<u16>, Vec<Skipped>) {
     let most = options.queues.unwrap_or_else(|| u16::try_from(cpus).unwrap_or(64).min(64));
     let mut skipped = Vec::new();
+    if let Some(far) = &options.far {
+        let there_are = far::queues(&far.interface);
+        if options.port == PortKind::Xdp && most > there_are {
+            let why = format!("{} has {there_are}", far.interface);
+            skipped.push(Skipped { what: format!("{most} queues"), why });
+            return (doubling(there_are), skipped);
+        }
+        return (doubling(most), skipped);
+    }
     if options.port == PortKind::Xdp && most > 1 {
         skipped.push(Skipped {
             what: format!("2 to {most} queues"),
@@ -111,7 +124,7 @@ fn doubling(most: u16) -> Vec<u16> {
 /// The links cannot be made: this wants root.
 pub fn quick(
     options: &QuickOptions,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     show: &mut dyn FnMut(&Progress),
 ) -> Result<Certificate, BenchError> {
     if options.port == PortKind::Memory {
@@ -119,10 +132,17 @@ pub fn quick(
     }
     let others = busy_before();
     let (begun, cpu, when) = (Instant::now(), CpuTime::now(), date());
-    let cpus = crate::thread::cpus().len().saturating_sub(1).max(1);
+    // Links of this host have the load on a CPU.
+    let loads = usize::from(options.far.is_none());
+    let cpus = crate::thread::cpus().len().saturating_sub(loads).max(1);
     let (queues, skipped) = queues(options, cpus);
     let most = queues.last().copied().unwrap_or(1);
-    let ground = Ground::new(options.port, most)?;
+    let far = options.far.as_ref().map(|host| Far::connect(host, stop)).transpose()?;
+    let before = options.far.as_ref().map_or_else(Vec::new, |host| far::exceeded(&host.interface));
+    let ground = match far {
+        Some(far) => Ground::far(far, options.port),
+        None => Ground::new(options.port, most)?,
+    };
     let budget = Budget::of(options.minutes, 3 * queues.len() * SIZES.len());
     let steps = Steps::new(planned(&budget, &queues), show, stop);
     let mut probe = Probe {
@@ -151,25 +171,59 @@ pub fn quick(
              idle machine"
         ));
     }
-    certificate.notes.push(
-        "virtual links of this host: rates are of processors and kernel, not of a network card; packets go one way"
-            .to_owned(),
-    );
-    let driver = if detail.is_empty() { "veth".to_owned() } else { format!("veth ({detail})") };
+    let (interface, place) = match &options.far {
+        None => {
+            certificate.notes.push(
+                "virtual links of this host: rates are of processors and kernel, not of a network card; packets go one \
+                 way"
+                    .to_owned(),
+            );
+            let driver = if detail.is_empty() { "veth".to_owned() } else { format!("veth ({detail})") };
+            (driver, "namespaces of this host".to_owned())
+        }
+        Some(host) => {
+            certificate.notes.extend(far_notes(host, &before));
+            let driver = far::driver(&host.interface);
+            let name = &host.interface;
+            // What begins with veth is no network card.
+            let interface = if driver == "veth" { format!("veth ({name})") } else { format!("{name} ({driver})") };
+            (interface, format!("this host and the agent {}", host.agent))
+        }
+    };
     Ok(Certificate {
         schema: SCHEMA,
         date: when,
         version: VERSION.to_owned(),
-        host: machine_facts::host(driver, most, CpuTime::now().since(&cpu).0),
+        host: machine_facts::host(interface, most, CpuTime::now().since(&cpu).0),
         run: Run {
             command: options.command.clone(),
             port: options.port.name().to_owned(),
-            place: "namespaces of this host".to_owned(),
+            place,
             seconds: begun.elapsed().as_secs_f64(),
             is_complete,
         },
         ..certificate
     })
+}
+
+/// What to know of a link to another host; `before`: its allowance counters at the begin.
+fn far_notes(host: &FarHost, before: &[(String, u64)]) -> Vec<String> {
+    let mut notes = vec![
+        "the agent sends by its own port, and counts what comes back: where the generator alone sends no more, it is the \
+         limit; latencies are round trips"
+            .to_owned(),
+    ];
+    for (name, value) in far::exceeded(&host.interface) {
+        let then = before.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value);
+        if value > then {
+            notes.push(format!(
+                "{} {name} moved by {}: the instance's allowance was the limit",
+                host.interface,
+                value - then
+            ));
+        }
+    }
+    notes
 }
 
 /// Other work takes more than this part of the processors: they are not this probe's.
@@ -247,15 +301,14 @@ impl<'s> Probe<'s> {
     fn generator(&mut self) -> Result<(), BenchError> {
         for size in SIZES {
             self.steps.next()?;
-            let (load, _lab) = self.ground.alone(Packets::of_size(size))?;
+            let alone = self.ground.alone(Packets::of_size(size))?;
             let length = sample(self.budget.generator);
             let (mut sent, mut arrived) = (Vec::new(), Vec::new());
             for _ in 0..samples(self.budget.generator) {
-                let (found, _) = load.run(length, None, self.stop, &mut |_| {})?;
+                let [out, here] = alone.run(length, self.stop)?;
                 self.interrupted()?;
-                let down = found.directions.downlink;
-                sent.push(down.sent_packets as f64 / found.seconds.max(1e-9) / 1e6);
-                arrived.push(down.forwarded_packets as f64 / found.seconds.max(1e-9) / 1e6);
+                sent.push(out / 1e6);
+                arrived.push(here / 1e6);
             }
             self.certificate.generator.push(GeneratorRate {
                 frame_bytes: size,
@@ -380,7 +433,7 @@ mod tests {
     use super::*;
 
     fn options(port: PortKind, queues: Option<u16>) -> QuickOptions {
-        QuickOptions { minutes: 15.0, port, queues, command: String::new() }
+        QuickOptions { minutes: 15.0, port, queues, far: None, command: String::new() }
     }
 
     #[test]

@@ -5,16 +5,22 @@
 //!  l6-N ── kernel's frames ───────► n6-N ─► workers ─► n3-N ──┐
 //!  l3-N ◄── counted, timed ───────────────────────────────────┘
 //! ```
+//!
+//! Or an agent's host sends to an interface of this one, and counts what comes back.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use certificate::{FlowKey, Task};
-use frame::{Arena, ArenaConfig, Pool};
-use port::{Steer, Uri};
-use traffic::{Direction, Generator, Plan, Profile, Ratio, Sizes};
+use frame::{Arena, ArenaConfig, Pool, Port};
+use port::{OpenContext, Steer, Uri};
+use traffic::{Direction, Generator, Plan, Profile, Ratio, Segment, Sizes};
+use wire::Mac;
 
+use super::far::Far;
 use super::workers::{Seat, Workers};
 use crate::bed::MTU;
 use crate::error::BenchError;
@@ -66,9 +72,13 @@ impl Packets {
         }
     }
 
-    /// Frames without FCS, as workers send them.
-    fn frames(self) -> Result<Arc<[Vec<u8>]>, BenchError> {
-        let plan = Plan::new(self.profile())?;
+    /// Frames without FCS, as workers send them; `addresses`: hardware addresses of destination and source.
+    fn frames(self, addresses: Option<[[u8; 6]; 2]>) -> Result<Arc<[Vec<u8>]>, BenchError> {
+        let mut profile = self.profile();
+        if let Some([to, from]) = addresses {
+            profile.core = Segment { own: Mac(from), gateway: Mac(to), ..profile.core };
+        }
+        let plan = Plan::new(profile)?;
         let mut generator = Generator::new(&plan, Direction::Downlink)?;
         let mut space = vec![0; generator.largest()];
         let mut frame = || {
@@ -79,9 +89,17 @@ impl Packets {
     }
 }
 
-/// The namespaces, in which links are made.
+/// Where links are.
+enum Place {
+    /// In namespaces, made here.
+    Lab(Arc<Lab>),
+    /// To an agent's host.
+    Far(Rc<RefCell<Far>>),
+}
+
+/// Where packets are sent and received.
 pub(super) struct Ground {
-    lab: Arc<Lab>,
+    place: Place,
     links: usize,
     kind: PortKind,
     /// CPUs of workers: all but the first, which has the load.
@@ -97,25 +115,39 @@ impl Ground {
         let cpus = cpus();
         let worker_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
-        Ok(Self { lab, links: 0, kind, worker_cpus })
+        Ok(Self { place: Place::Lab(lab), links: 0, kind, worker_cpus })
     }
 
-    fn link(&mut self, live: bool) -> Result<usize, BenchError> {
+    /// The link to an agent's host, which is the load: all CPUs are the workers'.
+    pub fn far(far: Far, kind: PortKind) -> Self {
+        Self { place: Place::Far(Rc::new(RefCell::new(far))), links: 0, kind, worker_cpus: cpus() }
+    }
+
+    fn link(&mut self, lab: &Lab, live: bool) -> Result<usize, BenchError> {
         let n = self.links;
         self.links += 1;
         let profile = Profile::default();
-        self.lab.links(n, [profile.access.gateway, profile.core.gateway])?;
+        lab.links(n, [profile.access.gateway, profile.core.gateway])?;
         if live {
-            self.lab.receive_live(n)?;
+            lab.receive_live(n)?;
         }
         Ok(n)
     }
 
     /// A link without workers: packets are counted where workers would receive them.
-    pub fn alone(&mut self, packets: Packets) -> Result<(KernelLoad, Arc<Lab>), BenchError> {
-        let link = self.link(false)?;
-        let load = KernelLoad::against_itself(&self.lab, link, packets.profile())?.in_parts_of(PART);
-        Ok((load, self.lab.clone()))
+    pub fn alone(&mut self, packets: Packets) -> Result<Alone, BenchError> {
+        match &self.place {
+            Place::Lab(lab) => {
+                let lab = lab.clone();
+                let link = self.link(&lab, false)?;
+                let load = KernelLoad::against_itself(&lab, link, packets.profile())?.in_parts_of(PART);
+                Ok(Alone::Lab(Box::new(load), lab))
+            }
+            Place::Far(far) => {
+                far.borrow_mut().load_with(&packets.profile())?;
+                Ok(Alone::Far(far.clone()))
+            }
+        }
     }
 
     /// A link with workers.
@@ -126,27 +158,42 @@ impl Ground {
         packets: Packets,
         stop: &'s AtomicBool,
     ) -> Result<Stand<'s>, BenchError> {
-        let link = self.link(self.kind != PortKind::Xdp)?;
+        let (beyond, addresses) = match &self.place {
+            Place::Lab(lab) => {
+                let lab = lab.clone();
+                let link = self.link(&lab, self.kind != PortKind::Xdp)?;
+                (Beyond::Lab { load: None, lab, link }, None)
+            }
+            Place::Far(far) => {
+                let addresses = [far.borrow().there, far.borrow().here];
+                (Beyond::Far(far.clone()), Some(addresses))
+            }
+        };
         let mut seats = Vec::new();
         for worker in 0..queues {
             let arena: Arc<Arena> = arena(ArenaConfig { slots: SLOTS, ..ArenaConfig::default() })?;
             let mut pool = Pool::new(&arena, SLOTS as usize);
-            let uris = Side::BOTH.map(|side| self.uri(side, link, (worker, queues)));
-            let ports = open(uris, &mut pool, &Steer::new())?;
+            let ports = match &beyond {
+                Beyond::Lab { lab, link, .. } => {
+                    let uris = Side::BOTH.map(|side| self.uri(lab, side, *link, (worker, queues)));
+                    open(uris, &mut pool, &Steer::new())?.into()
+                }
+                Beyond::Far(far) => vec![one(&far.borrow().uri(self.kind, (worker, queues)), &mut pool)?],
+            };
             let cpu = self.worker_cpus[usize::from(worker) % self.worker_cpus.len()];
-            seats.push(Seat { ports, pool, arena, cpu });
+            seats.push(Seat { ports, addresses, pool, arena, cpu });
         }
         let detail = seats.first().map_or_else(String::new, |seat| seat.ports[0].caps().detail);
         let shares_cpu = usize::from(queues) > self.worker_cpus.len() || cpus().len() == 1;
-        let workers = Workers::start(task, seats, &packets.frames()?, shares_cpu)?;
-        let mut stand = Stand { workers, load: None, lab: self.lab.clone(), link, task, detail, pace: 1.0, stop };
+        let workers = Workers::start(task, seats, &packets.frames(addresses)?, shares_cpu)?;
+        let mut stand = Stand { workers, beyond, task, detail, pace: 1.0, stop };
         stand.load_with(packets)?;
         Ok(stand)
     }
 
     /// Flows are spread over a group's members by the kernel's hash, as a card's RSS does.
-    fn uri(&self, side: Side, link: usize, (worker, workers): (u16, u16)) -> Uri {
-        let one = uri(self.kind, &self.lab, side, link, (if self.kind == PortKind::Xdp { worker } else { 0 }, 1));
+    fn uri(&self, lab: &Lab, side: Side, link: usize, (worker, workers): (u16, u16)) -> Uri {
+        let one = uri(self.kind, lab, side, link, (if self.kind == PortKind::Xdp { worker } else { 0 }, 1));
         if workers == 1 || self.kind == PortKind::Xdp {
             return one;
         }
@@ -155,12 +202,55 @@ impl Ground {
     }
 }
 
+/// A port by its URI.
+fn one(uri: &Uri, pool: &mut Pool) -> Result<Box<dyn Port>, BenchError> {
+    port::open(uri, &mut OpenContext::new(pool)).map_err(|source| BenchError::Port { uri: uri.to_string(), source })
+}
+
+/// A generator with nothing behind it.
+pub(super) enum Alone {
+    /// The kernel's, and the namespaces it is in.
+    Lab(Box<KernelLoad>, #[allow(dead_code)] Arc<Lab>),
+    /// An agent's.
+    Far(Rc<RefCell<Far>>),
+}
+
+impl Alone {
+    /// Packets a second that it sent and that arrived, in so long.
+    ///
+    /// # Errors
+    /// What broke.
+    pub fn run(&self, length: Duration, stop: &AtomicBool) -> Result<[f64; 2], BenchError> {
+        let per_second = |packets: u64, seconds: f64| packets as f64 / seconds.max(1e-9);
+        match self {
+            Self::Lab(load, _) => {
+                let (found, _) = load.run(length, None, stop, &mut |_| {})?;
+                let down = found.directions.downlink;
+                Ok([down.sent_packets, down.forwarded_packets].map(|packets| per_second(packets, found.seconds)))
+            }
+            Self::Far(far) => {
+                let mut far = far.borrow_mut();
+                let before = far.received()?.here;
+                let sent = far.run(length, None)?.directions.downlink.sent_packets;
+                let arrived = far.received()?.here.saturating_sub(before);
+                Ok([sent, arrived].map(|packets| per_second(packets, length.as_secs_f64())))
+            }
+        }
+    }
+}
+
+/// What is at the other ends of a stand's links.
+enum Beyond {
+    /// The kernel's source and sink.
+    Lab { load: Option<Box<KernelLoad>>, lab: Arc<Lab>, link: usize },
+    /// An agent.
+    Far(Rc<RefCell<Far>>),
+}
+
 /// Workers on a link, and what loads them.
 pub(super) struct Stand<'s> {
     workers: Workers,
-    load: Option<KernelLoad>,
-    lab: Arc<Lab>,
-    link: usize,
+    beyond: Beyond,
     task: Task,
     /// What the ports say of themselves.
     pub detail: String,
@@ -193,12 +283,36 @@ impl Stand<'_> {
     /// # Errors
     /// What the kernel refused.
     pub fn load_with(&mut self, packets: Packets) -> Result<(), BenchError> {
-        // The former one holds the interfaces.
-        self.load = None;
-        if self.task != Task::Transmit {
-            self.load = Some(KernelLoad::new(&self.lab, self.link, packets.profile())?.in_parts_of(PART));
+        match &mut self.beyond {
+            Beyond::Lab { load, lab, link } => {
+                // The former one holds the interfaces.
+                *load = None;
+                if self.task != Task::Transmit {
+                    *load = Some(Box::new(KernelLoad::new(lab, *link, packets.profile())?.in_parts_of(PART)));
+                }
+                Ok(())
+            }
+            // It answers for its addresses, and so takes what is sent to it, whether it sends or not.
+            Beyond::Far(far) => far.borrow_mut().load_with(&packets.profile()),
         }
-        Ok(())
+    }
+
+    /// Packets that have arrived beyond the workers so far.
+    fn arrived(&self) -> Result<u64, BenchError> {
+        match &self.beyond {
+            Beyond::Lab { lab, link, .. } => Ok(lab.arrived(*link)[0]),
+            Beyond::Far(far) => Ok(far.borrow_mut().received()?.there),
+        }
+    }
+
+    /// Offers no packets: workers send by themselves.
+    fn wait(&self, length: Duration) -> Result<Counted, BenchError> {
+        let (arrived, begun) = (self.arrived()?, Instant::now());
+        while begun.elapsed() < length && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep((length.saturating_sub(begun.elapsed())).min(Duration::from_millis(50)));
+        }
+        let done = self.arrived()?.saturating_sub(arrived);
+        Ok(Counted { seconds: begun.elapsed().as_secs_f64(), sent: done, done, ..Counted::default() })
     }
 
     /// Loads it for so long with `pps` packets a second, or as many as can be sent.
@@ -206,18 +320,18 @@ impl Stand<'_> {
     /// # Errors
     /// [`BenchError::Interrupted`], or what broke.
     pub fn run(&mut self, length: Duration, pps: Option<f64>) -> Result<Counted, BenchError> {
-        let arrived = self.lab.arrived(self.link)[0];
-        let ([received, _], begun) = (self.workers.packets(), Instant::now());
-        let counted = match &self.load {
-            None => {
-                while begun.elapsed() < length && !self.stop.load(Ordering::Relaxed) {
-                    std::thread::sleep((length.saturating_sub(begun.elapsed())).min(Duration::from_millis(50)));
-                }
-                let done = self.lab.arrived(self.link)[0] - arrived;
-                Counted { seconds: begun.elapsed().as_secs_f64(), sent: done, done, ..Counted::default() }
-            }
-            Some(load) => {
-                let (found, _) = load.run(length, pps, self.stop, &mut |_| {})?;
+        let received = self.workers.packets()[0];
+        let found = match &mut self.beyond {
+            _ if self.task == Task::Transmit => None,
+            Beyond::Lab { load, .. } => match load {
+                Some(load) => Some(load.run(length, pps, self.stop, &mut |_| {})?.0),
+                None => None,
+            },
+            Beyond::Far(far) => Some(far.borrow_mut().run(length, pps)?),
+        };
+        let counted = match found {
+            None => self.wait(length)?,
+            Some(found) => {
                 let down = found.directions.downlink;
                 let done = match self.task {
                     Task::Receive => self.workers.packets()[0] - received,

@@ -31,8 +31,10 @@ pub(super) struct Workers {
 
 /// What one worker is given.
 pub(super) struct Seat {
-    /// The access side's port and the core side's.
-    pub ports: [Box<dyn Port>; 2],
+    /// Ports: the first one sends, the last one receives.
+    pub ports: Vec<Box<dyn Port>>,
+    /// Hardware addresses of forwarded packets, destination and source; none: they go on as they are.
+    pub addresses: Option<[[u8; 6]; 2]>,
     pub pool: Pool,
     pub arena: Arc<Arena>,
     pub cpu: usize,
@@ -46,12 +48,12 @@ impl Workers {
     pub fn start(task: Task, seats: Vec<Seat>, frames: &Arc<[Vec<u8>]>, shares_cpu: bool) -> Result<Self, BenchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { stop, counters: vec![], threads: vec![], _arenas: vec![] };
-        for (n, Seat { ports, pool, arena, cpu }) in seats.into_iter().enumerate() {
+        for (n, Seat { ports, addresses, pool, arena, cpu }) in seats.into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
             all.counters.push(counters.clone());
             all._arenas.push(arena);
             let (stop, frames) = (all.stop.clone(), frames.clone());
-            let mut worker = Worker { ports, pool, batch: Batch::new(), counters, frames, next: 0 };
+            let mut worker = Worker { ports, addresses, pool, batch: Batch::new(), counters, frames, next: 0 };
             let run = move || {
                 pin(cpu);
                 urge(Urgency::Brisk);
@@ -88,7 +90,8 @@ impl Drop for Workers {
 }
 
 struct Worker {
-    ports: [Box<dyn Port>; 2],
+    ports: Vec<Box<dyn Port>>,
+    addresses: Option<[[u8; 6]; 2]>,
     pool: Pool,
     batch: Batch,
     counters: Arc<Counters>,
@@ -105,7 +108,7 @@ impl Worker {
                 self.pool.give_all(&mut self.batch);
                 received
             }
-            Task::Forward => self.receive() && self.send(),
+            Task::Forward => self.receive() && self.readdressed() && self.send(),
             Task::Transmit => {
                 for _ in 0..BURST {
                     let Some(frame) = self.pool.make(&self.frames[self.next]) else { break };
@@ -120,8 +123,22 @@ impl Worker {
         }
     }
 
+    /// Writes hardware addresses into the burst, where they change.
+    fn readdressed(&mut self) -> bool {
+        if let Some(addresses) = &self.addresses {
+            let arena = self.pool.arena().clone();
+            for frame in self.batch.frames_mut() {
+                if let Some(bytes) = arena.bytes_mut(frame).get_mut(..12) {
+                    bytes.copy_from_slice(addresses.as_flattened());
+                }
+            }
+        }
+        true
+    }
+
     fn receive(&mut self) -> bool {
-        let core = &mut self.ports[1];
+        let last = self.ports.len() - 1;
+        let core = &mut self.ports[last];
         core.service(&mut self.pool);
         let received = core.rx_burst(&mut self.pool, &mut self.batch);
         self.counters.received.fetch_add(received as u64, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use gateway::fail::Usage;
 use gateway::signals;
 use gateway::tables::{Style, Table, count};
 use port::{Uri, Wires};
-use traffic::{Load, LoadOptions, Plan, Verify};
+use traffic::{Downlink, Load, LoadOptions, Plan, Verify};
 
 use super::options::{self, Checks, GenArgs, Mirror, Spec};
 use super::{report, resolve};
@@ -200,7 +200,9 @@ pub fn end_of_agent(uri: &str, wanted: &OpenEnd, stop: &AtomicBool) -> anyhow::R
         Some(false) => Verify::default(),
         Some(true) => Verify::ALL,
     };
-    Ok(Load::new(&plan, n3, n6, pool, LoadOptions { verify, clock_skew: CLOCK_SKEW, ..LoadOptions::default() })?)
+    let downlink = if wanted.is_returned { Downlink::Returned } else { Downlink::Generated };
+    let options = LoadOptions { verify, downlink, clock_skew: CLOCK_SKEW, ..LoadOptions::default() };
+    Ok(Load::new(&plan, n3, n6, pool, options)?)
 }
 
 /// Whether a port's URI can be read.
