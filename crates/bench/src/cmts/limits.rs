@@ -26,7 +26,7 @@ const PRIMARY: f64 = 0.9;
 pub struct Limits {
     /// Service flows have a maximum sustained rate.
     pub rates: bool,
-    /// Its value in bit/s for all service flows; none: [`Limits::tier`].
+    /// Its value in bit/s for all service flows; none: 1 Gbit/s, or more where modems are few.
     pub rate: Option<u64>,
     /// They have a peak rate besides.
     pub peak_rates: bool,
