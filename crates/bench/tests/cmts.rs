@@ -222,6 +222,8 @@ fn every_kind_of_port() {
         assert_eq!(bare.name, format!("bare forwarding, {}", port.name()));
         assert!(bare.mpps > 0.0 && bare.ratio > 0.0 && bare.trx_ns > 0.0 && bare.ttx_ns > 0.0, "{bare:?}");
         assert!(report.text().contains(&bare.name) && common.bytes_per_subscriber > 2_500.0);
+        let offered = cable.queues.offered_ratio;
+        assert!(offered > 0.0 && (offered < 1.0) == report.text().contains("NOT OVERLOADED"), "{offered}");
         assert!(common.cost.tp_ns > common.cost.trx_ns + common.cost.ttx_ns, "{:?}", common.cost);
         assert!(
             cable.matches.right && cable.differences.iter().any(|d| d.here.contains(port.name())),

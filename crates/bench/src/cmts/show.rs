@@ -273,6 +273,14 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
             count(queues.aqm_drops),
             count(queues.full_drops)
         ));
+        if queues.offered_ratio < 1.0 {
+            line(format!(
+                "NOT OVERLOADED: the ports let them be offered {:.1} % of their rate only; set a lower overload_rate",
+                queues.offered_ratio * 100.0
+            ));
+        } else if queues.carried_ratio <= 0.0 {
+            line(format!("they were offered {:.1} % of their rate", queues.offered_ratio * 100.0));
+        }
         if queues.carried_ratio > 0.0 {
             line(format!(
                 "they were offered {:.1} % of their rate and got {:.1} %, the furthest {:+.1} %; delay {:.2} ms, of \

@@ -1,6 +1,7 @@
 //! What a report says of rates, queues and rules: what was on, and what came of it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ use super::rig::CableRig;
 use super::settings::CableSettings;
 use crate::options::PortKind;
 use crate::window::{Window, median};
+
+/// Time of a window before it is measured, in which packets are sent, too: [`crate::window::How::most`].
+const WARM: Duration = Duration::from_millis(30);
 
 /// What was on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +41,8 @@ pub struct ServiceFlows {
 pub struct Queues {
     /// Packets that waited in queues, all service flows together: the mean over the gateway's turns.
     pub waiting_packets: f64,
-    /// What overloaded service flows were offered, by their maximum sustained rate; on links 0: not measured there.
+    /// What overloaded service flows were offered, by their maximum sustained rate. Below 1 the ports were the limit,
+    /// and no queue stands.
     pub offered_ratio: f64,
     /// What they got of their maximum sustained rate, on average; on links 0: not measured there.
     pub carried_ratio: f64,
@@ -128,12 +133,16 @@ impl Queues {
             other_delay_ms: delay(found.delays[1]),
             ..Self::default()
         };
-        let allowed = settings.limits.overload_rate as f64 / 8.0;
-        if port == PortKind::Memory && !found.carried.is_empty() {
+        let (allowed, modems) = (settings.limits.overload_rate as f64 / 8.0, found.carried.len() as f64);
+        let in_memory = port == PortKind::Memory;
+        // On links the clock goes on between windows, when nothing is sent.
+        let sending = |window: &Window| window.traffic.seconds + WARM.as_secs_f64();
+        let seconds = if in_memory { found.elapsed_ns as f64 / 1e9 } else { windows.iter().map(sending).sum() };
+        if modems > 0.0 && seconds > 0.0 {
             // Nine of ten bytes to a modem are for its primary service flow.
-            let seconds = found.elapsed_ns as f64 / 1e9;
-            let modems = found.carried.len() as f64;
             this.offered_ratio = found.sent_bytes as f64 * 0.9 / (modems * allowed * seconds);
+        }
+        if modems > 0.0 && in_memory {
             this.carried_ratio = found.carried.iter().sum::<f64>() / (modems * allowed);
             let off = |carried: &f64| carried / allowed - 1.0;
             let further = |worst: f64, by: f64| if by.abs() > worst.abs() { by } else { worst };
