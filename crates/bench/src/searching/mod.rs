@@ -221,7 +221,9 @@ fn blank(gateway: &str, profile: &str, base: &Options, options: &SearchOptions) 
     if options.trial_seconds < 60.0 && options.goals().iter().any(|goal| goal.name == "throughput") {
         notes.push(format!("trials of {} s: not RFC 2544 duration (60 s)", options.trial_seconds));
     }
-    if base.port == PortKind::Memory {
+    if base.port == PortKind::Memory && gateway == "cmts" {
+        notes.push("in memory, rates are those of the gateway's own time: its far ends' is taken off".to_owned());
+    } else if base.port == PortKind::Memory {
         notes.push(
             "in memory, generator and checker share the gateway's CPU: rates are those of all three; a packet that the \
              gateway has not taken when a trial ends, beyond a ring of 1,024 a worker, counts as lost"
