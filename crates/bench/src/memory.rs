@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use engine::StatsView;
 use frame::{Arena, ArenaConfig, Pool, Port};
 use traffic::{Directions, TrialResult};
 
@@ -24,6 +25,8 @@ pub struct MemoryRig<L> {
     arenas: Vec<Arc<Arena>>,
     controls: Vec<Box<dyn Control>>,
     giving: Arc<Giving>,
+    /// The workers' statistics.
+    pub views: Vec<StatsView>,
     /// Bytes of sessions, rules and indexes.
     pub session_bytes: usize,
     /// From nothing to ready.
@@ -46,6 +49,7 @@ impl<L: MemoryLoad> MemoryRig<L> {
             loads: vec![],
             hands: vec![],
             arenas: vec![],
+            views: vec![],
             session_bytes: 0,
             start: Duration::ZERO,
             controls: vec![],
@@ -73,6 +77,7 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let mut worker = Working::new(init, pool, ports).apart_from(far);
                 worker.turns(1);
                 rig.session_bytes += U::bytes(worker.gateway());
+                rig.views.push(worker.view());
                 let n = rig.hands.len();
                 let score = if all > cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
                 rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);

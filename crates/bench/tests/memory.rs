@@ -91,13 +91,13 @@ fn packets_come_a_few_at_a_time_and_all_arrive() {
 fn the_published_workloads_run_at_their_ratios() {
     let _alone = alone();
     for (settings, ratio) in [(Settings::vepc_embb(), "2.5:7.5"), (Settings::fwa(), "1:9")] {
-        let (name, flows) = (settings.profile, u64::from(settings.bearers * settings.flows));
+        let (name, flows) = (settings.profile.clone(), u64::from(settings.bearers * settings.flows));
         let mut settings = Settings { ues: 1000, ..settings };
         settings.set("ratio", ratio).expect("a ratio");
         let report = run(&UpfUnderTest { settings }, &options(0.5), &AtomicBool::new(false)).expect("a trial");
         let (up, down) = (&report.directions.uplink, &report.directions.downlink);
         assert_eq!((up.lost_packets, down.lost_packets, report.frames_lost), (0, 0, 0), "{name}");
-        assert_eq!((report.profile.as_str(), report.flows), (name, 1000 * flows));
+        assert_eq!((report.profile.as_str(), report.flows), (name.as_str(), 1000 * flows));
         assert!(report.drops.is_empty(), "{name}: {:?}", report.drops);
         let share = up.sent_packets as f64 / (up.sent_packets + down.sent_packets) as f64;
         let wanted = if ratio == "1:9" { 0.1 } else { 0.25 };

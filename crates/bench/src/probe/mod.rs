@@ -20,7 +20,7 @@ pub mod quick;
 mod rate;
 #[cfg(test)]
 mod simulated;
-mod stand;
+pub(crate) mod stand;
 mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -35,7 +35,7 @@ const PREPARED: usize = 64;
 
 /// What packets are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packets {
+pub(crate) struct Packets {
     /// With FCS.
     pub frame_bytes: u32,
     pub flows: u32,
@@ -80,7 +80,7 @@ impl Packets {
 }
 
 /// The namespaces, in which links are made.
-pub(super) struct Ground {
+pub(crate) struct Ground {
     lab: Arc<Lab>,
     links: usize,
     kind: PortKind,
@@ -156,7 +156,7 @@ impl Ground {
 }
 
 /// Workers on a link, and what loads them.
-pub(super) struct Stand<'s> {
+pub(crate) struct Stand<'s> {
     workers: Workers,
     load: Option<KernelLoad>,
     lab: Arc<Lab>,
@@ -171,7 +171,7 @@ pub(super) struct Stand<'s> {
 
 /// What happened in a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     pub seconds: f64,
     /// By the load.
     pub sent: u64,

@@ -44,6 +44,11 @@ pub fn caveats(results: &Results) -> Vec<String> {
             say("few samples: a scale-out of fewer than 3 points cannot be fitted".to_owned());
         }
     }
+    for one in &results.experiments {
+        for point in &one.not_run {
+            say(format!("points that the machine did not run{OF}{}, {}", one.experiment, point.what));
+        }
+    }
     for unread in &results.unread {
         say(format!("not shown{OF}{unread}"));
     }
