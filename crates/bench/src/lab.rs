@@ -165,7 +165,8 @@ impl Lab {
             let (mut near, load) = (side.load(n), side.load(n));
             for bridge in 0..bridges {
                 let name = format!("b{}-{n}-{bridge}", side.digit());
-                let (port, next) = (format!("p{}-{n}-{bridge}", side.digit()), format!("q{}-{n}-{bridge}", side.digit()));
+                let (port, next) =
+                    (format!("p{}-{n}-{bridge}", side.digit()), format!("q{}-{n}-{bridge}", side.digit()));
                 if bridge == 0 {
                     let first = format!("f{}-{n}", side.digit());
                     ip(&["-n", &self.load, "link", "set", &near, "down"])?;

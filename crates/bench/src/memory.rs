@@ -42,8 +42,25 @@ impl<L: MemoryLoad> MemoryRig<L> {
     where
         U: UnderTest<Load = L>,
     {
+        Self::with_manners(under, instances, workers, cpus, Manners::Urgent)
+    }
+
+    /// The same with workers that are scheduled in another way.
+    ///
+    /// # Errors
+    /// As [`MemoryRig::new`].
+    pub fn with_manners<U>(
+        under: &U,
+        instances: u16,
+        workers: u16,
+        cpus: &[usize],
+        manners: Manners,
+    ) -> Result<Self, BenchError>
+    where
+        U: UnderTest<Load = L>,
+    {
         let caps = under.memory_ports();
-        let (all, score) = (usize::from(instances) * usize::from(workers), Score::default());
+        let (all, score) = (usize::from(instances) * usize::from(workers), Score::default().with(manners));
         let mut rig = Self {
             score: score.clone(),
             loads: vec![],

@@ -105,6 +105,37 @@ fn the_published_workloads_run_at_their_ratios() {
     }
 }
 
+#[test]
+fn points_of_an_experiment_take_turns() {
+    use bench::experiment::{self, ExperimentOptions};
+    let _alone = alone();
+    let mut packet_core = experiment::named("packet-core").expect("an experiment");
+    packet_core.assign("ues", "64").expect("a number");
+    packet_core.assign("share_cpus", "true").expect("a switch");
+    let axes = |list: &[(&str, &str)]| {
+        list.iter().map(|(key, value)| ((*key).to_owned(), vec![(*value).to_owned()])).collect::<Vec<_>>()
+    };
+    packet_core.vary_instead(axes(&[("instances", "1..2"), ("workers", "1")])).expect("keys");
+    let options = ExperimentOptions { seconds: Some(0.4), ..ExperimentOptions::default() };
+    let mut steps = Vec::new();
+    let stop = AtomicBool::new(false);
+    let found =
+        experiment::run(&packet_core, &options, &stop, &mut |progress| steps.push(progress.done)).expect("rows");
+    assert_eq!((found.rows.len(), found.results.len(), found.not_run.len()), (2, 2, 0));
+    assert!(steps.len() > 3 && steps.iter().all(|(done, all)| done < all), "{steps:?}");
+    let [one, two] = [&found.rows[0], &found.rows[1]];
+    assert_eq!((one.value("times_one"), two.values["instances"].as_str()), (1.0, "2"));
+    assert!(one.value("mpps") > 0.01 && two.value("times_one") > 0.1);
+    let both = two.metrics["instance_mpps"];
+    assert!(both.low > 0.0 && both.low <= both.value && both.value <= both.high, "{both:?}");
+    let sum = 2.0 * both.value / two.value("mpps");
+    assert!((0.7..1.3).contains(&sum), "gateways together are all of it: {sum}");
+    for result in &found.results {
+        assert_eq!((result.frames_lost, result.packets_missing, result.profile.as_str()), (0, 0, "packet-core"));
+        assert!(result.varied.contains_key("instances"));
+    }
+}
+
 /// The keys of a result are a contract with report, comparison and planner.
 fn has_all_keys(report: &Value) {
     let has = |value: &Value, keys: &[&str]| {

@@ -178,12 +178,20 @@ impl BenchArgs {
         if self.profile == "real" {
             allowed.extend(self.real.given().map(|(option, _)| option));
         }
-        let name = experiment.map_or(self.profile.as_str(), |of| of.name.as_str());
+        let name = match experiment {
+            Some(experiment) => &experiment.name,
+            None if self.list => "--list",
+            None if self.print => "--print",
+            None => self.profile.as_str(),
+        };
         Err(Usage(format!("{option} has no effect on {name}; allowed: {}", allowed.join(", "))))
     }
 
     /// Options that are read.
     fn read(&self, experiment: Option<&Experiment>) -> &'static [&'static str] {
+        if self.list || self.print {
+            return &["--json"];
+        }
         let Some(experiment) = experiment else {
             return match self.profile.as_str() {
                 "suite" => &["--quick"],
@@ -206,9 +214,7 @@ impl BenchArgs {
             Measure::Workload if self.search.is_wanted() => {
                 &["--port", "--workers", "--pps", "--share-cpu", "--own-cpu", "--set"]
             }
-            Measure::Workload if is_cable => {
-                &["--port", "--seconds", "--service-groups", "--sweep", "--set", "--vary"]
-            }
+            Measure::Workload if is_cable => &["--port", "--seconds", "--service-groups", "--sweep", "--set", "--vary"],
             Measure::Workload => &[
                 "--port",
                 "--workers",
@@ -243,10 +249,12 @@ impl BenchArgs {
 /// What cannot be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if args.list {
+        args.refuse_unread(None)?;
         return experiments::list(args);
     }
     let experiment = experiments::named(args)?;
     if args.print {
+        args.refuse_unread(None)?;
         return experiments::print_file(args);
     }
     args.refuse_unread(experiment.as_ref())?;
@@ -263,6 +271,10 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return experiments::run(args, &experiment, &stop);
     }
     let of_run = &experiment.run;
+    if of_run.machine.is_some() || of_run.usd_per_hour.is_some() || of_run.share_cpus {
+        let what = "machine, usd_per_hour and share_cpus in [run] have an effect with [[vary]] or --vary only";
+        return Err(Usage(format!("{}: {what}", experiment.name)).into());
+    }
     let args = &BenchArgs {
         port: args.port.clone().or_else(|| of_run.port.clone()),
         seconds: args.seconds.or(of_run.seconds),
@@ -273,7 +285,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match experiment.gateway {
         Some(GatewayKind::Cmts) if is_searched => search::cable(args, experiment.cable().map_err(usage)?, &stop),
         Some(GatewayKind::Cmts) => cable(args, &experiment, &stop),
-        Some(GatewayKind::Bng) if is_searched => search::broadband(args, &experiment.broadband().map_err(setting)?, &stop),
+        Some(GatewayKind::Bng) if is_searched => {
+            search::broadband(args, &experiment.broadband().map_err(setting)?, &stop)
+        }
         Some(GatewayKind::Bng) => {
             workload(args, &BngUnderTest { settings: experiment.broadband().map_err(setting)? }, &stop)
         }

@@ -75,11 +75,7 @@ fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Resu
     let mut waited: Vec<f64> = each.into_iter().flat_map(|one| one.waited_ms).collect();
     waited.sort_by(f64::total_cmp);
     let at = |share: f64| waited.get((waited.len().saturating_sub(1) as f64 * share) as usize).copied().unwrap_or(0.0);
-    Ok(Found {
-        sessions_per_second: f64::from(established) / seconds.max(1e-9),
-        p50_ms: at(0.5),
-        p99_ms: at(0.99),
-    })
+    Ok(Found { sessions_per_second: f64::from(established) / seconds.max(1e-9), p50_ms: at(0.5), p99_ms: at(0.99) })
 }
 
 fn row(point: &Point, these: &[Found], first: &[Found]) -> Row {

@@ -237,6 +237,15 @@ impl Experiment {
         Ok(read)
     }
 
+    /// Whether a number of workers changes anything.
+    fn reads_workers(&self) -> bool {
+        match self.measure {
+            Measure::Workload => self.gateway != Some(GatewayKind::Cmts),
+            Measure::LatencyLocation => true,
+            Measure::ForwardPps | Measure::Telemetry | Measure::ControlPlane => false,
+        }
+    }
+
     fn check(&self, text: &Text) -> Result<(), LoadError> {
         let at = |path: &[&str], what: String, help: &str| {
             Err(text.at(&path.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>(), what, help))
@@ -248,7 +257,9 @@ impl Experiment {
         }
         let needs = matches!(self.measure, Measure::Workload | Measure::Telemetry | Measure::LatencyLocation);
         match (needs, self.gateway) {
-            (true, None) => return at(&["gateway"], "the gateway is missing".into(), "add gateway = \"upf\", bng or cmts"),
+            (true, None) => {
+                return at(&["gateway"], "the gateway is missing".into(), "add gateway = \"upf\", bng or cmts");
+            }
             (false, Some(_)) => {
                 let what = format!("a gateway has no effect on measure = \"{}\"", self.measure.word());
                 return at(&["gateway"], what, "leave the key out");
@@ -267,7 +278,21 @@ impl Experiment {
             return at(&["run", "seconds"], "this time is invalid".into(), "allowed: 0.02 to 86400 seconds");
         }
         if self.run.usd_per_hour.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
-            return at(&["run", "usd_per_hour"], "this price is invalid".into(), "allowed: US dollars an hour, above 0");
+            return at(
+                &["run", "usd_per_hour"],
+                "this price is invalid".into(),
+                "allowed: US dollars an hour, above 0",
+            );
+        }
+        let no_effect: &[(&str, bool)] = &[
+            ("workers", self.run.workers.is_some() && !self.reads_workers()),
+            ("port", self.run.port.is_some() && self.measure == Measure::ControlPlane),
+            ("seconds", self.run.seconds.is_some() && self.measure == Measure::ControlPlane),
+        ];
+        if let Some((key, _)) = no_effect.iter().find(|(_, is)| *is) {
+            let gateway = self.gateway.map_or("", GatewayKind::word);
+            let what = format!("{key} has no effect on measure = \"{}\" {gateway}", self.measure.word());
+            return at(&["run", key], what.trim_end().to_owned(), "leave the key out");
         }
         for (key, value) in &self.set.0 {
             if let Err(wrong) = keys::set(self, key, value) {

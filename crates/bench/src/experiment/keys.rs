@@ -83,7 +83,9 @@ pub fn vary(of: &Experiment, key: &str, values: &[String]) -> Result<(), Wrong> 
 fn one(of: &Experiment, key: &str, value: &str) -> Result<(), Wrong> {
     let word = |allowed: &[&str]| match allowed.contains(&value) {
         true => Ok(()),
-        false => Err(Wrong::new(format!("\"{value}\" is invalid for {key}"), format!("allowed: {}", allowed.join(", ")))),
+        false => {
+            Err(Wrong::new(format!("\"{value}\" is invalid for {key}"), format!("allowed: {}", allowed.join(", "))))
+        }
     };
     let unknown = |allowed: &str| Err(Wrong::new(format!("unknown key `{key}`"), format!("allowed: {allowed}")));
     match of.measure {

@@ -87,9 +87,9 @@ fn row(point: &Point, windows: &[Window], pps: f64) -> Row {
     let of = |what: &dyn Fn(&TrialResult) -> f64| Measured::median(windows.iter().map(|window| what(&window.traffic)));
     row.put("offered_mpps", Measured::exactly(pps / 1e6));
     row.put("mpps", of(&|trial| trial.mpps));
-    let ways: [(&str, fn(&TrialResult) -> &DirectionResult); 2] =
-        [("uplink", |trial| &trial.directions.uplink), ("downlink", |trial| &trial.directions.downlink)];
-    for (name, way) in ways {
+    let up: fn(&TrialResult) -> &DirectionResult = |trial| &trial.directions.uplink;
+    let down: fn(&TrialResult) -> &DirectionResult = |trial| &trial.directions.downlink;
+    for (name, way) in [("uplink", up), ("downlink", down)] {
         row.put(&format!("{name}_p50_us"), of(&|trial| way(trial).latency_us.p50));
         row.put(&format!("{name}_p99_us"), of(&|trial| way(trial).latency_us.p99));
     }

@@ -299,6 +299,7 @@ mod tests {
             (format!("{upf}[set]\nues = 10\nuse = 10\n"), "set.use", 6, "unknown key `use`"),
             (format!("{upf}[set]\nues = \"many\"\n"), "set.ues", 5, "\"many\" is invalid for ues"),
             (format!("{upf}[run]\nport = \"pigeon\"\n"), "run.port", 5, "pigeon"),
+            (format!("{upf}measure = \"telemetry\"\n[run]\nworkers = 2\n"), "run.workers", 6, "workers has no effect"),
             (format!("{upf}[run]\nseconds = 0\n"), "run.seconds", 5, "this time is invalid"),
             (format!("{upf}[[vary]]\nworkers = [1, 0]\n"), "vary.0.workers", 5, "\"0\" is invalid for workers"),
             (format!("{upf}[[vary]]\nworkers = \"4..2\"\n"), "vary.0.workers", 5, "\"4..2\" is invalid"),

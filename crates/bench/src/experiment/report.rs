@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::points::{NotRun, Point};
-use super::{Experiment, Measure};
+use super::{Axes, Experiment};
 use crate::cmts::CableReport;
 use crate::host::{Host, date};
 use crate::report::{Report, VERSION};
@@ -37,6 +37,8 @@ pub struct ExperimentReport {
     pub port: String,
     /// Time measured at each point, in seconds.
     pub seconds: f64,
+    /// Keys that are varied, in the order of the file.
+    pub axes: Vec<String>,
     /// A row for each point, in the order of the file.
     pub rows: Vec<Row>,
     /// Points that this machine did not run.
@@ -192,7 +194,14 @@ impl ExperimentReport {
     /// What stands in every result of an experiment.
     pub fn of(experiment: &Experiment) -> Self {
         let text = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().to_owned();
+        let mut axes: Vec<String> = Vec::new();
+        for (key, _) in experiment.vary.iter().flat_map(|Axes(keys)| keys) {
+            if !axes.contains(key) {
+                axes.push(key.clone());
+            }
+        }
         Self {
+            axes,
             schema: 1,
             experiment: experiment.name.clone(),
             title: experiment.title.clone(),
@@ -208,17 +217,6 @@ impl ExperimentReport {
         }
     }
 
-    /// Keys that are varied, in the order in which they first appear in `points`.
-    pub fn axes(&self) -> Vec<String> {
-        let mut axes: Vec<String> = Vec::new();
-        for key in self.rows.iter().flat_map(|row| row.values.keys()) {
-            if !axes.contains(key) {
-                axes.push(key.clone());
-            }
-        }
-        axes
-    }
-
     /// Columns that have a figure in some row.
     pub fn columns(&self) -> Vec<&'static Column> {
         COLUMNS.iter().filter(|column| self.rows.iter().any(|row| row.metrics.contains_key(column.name))).collect()
@@ -227,13 +225,13 @@ impl ExperimentReport {
     /// The table, and what belongs to it.
     pub fn text(&self) -> String {
         let port = if self.port.is_empty() { String::new() } else { format!(", over {}", self.port) };
-        let seconds = if self.seconds > 0.0 { format!(", {:.1} s a point, in turns", self.seconds) } else { String::new() };
+        let seconds = if self.seconds > 0.0 { format!(", {:.1} s a point", self.seconds) } else { String::new() };
         let mut out = format!("{}: {}{port}{seconds}\n", self.experiment, self.title);
         if !self.publication.is_empty() {
             out += &format!("  after {}: {}\n", self.publication, self.conditions.replace('\n', "\n  "));
         }
         out.push('\n');
-        let (axes, columns) = (self.axes(), self.columns());
+        let (axes, columns) = (&self.axes, self.columns());
         let heads: Vec<&str> =
             axes.iter().map(String::as_str).chain(columns.iter().map(|column| column.head)).collect();
         let mut table = Table::new(&heads);
@@ -243,8 +241,8 @@ impl ExperimentReport {
             table.row(values.chain(cells));
         }
         out += &table.text();
-        for NotRun { what, why } in &self.not_run {
-            out += &format!("\n  not run: {what}: {why}");
+        for line in self.not_run() {
+            out += &format!("\n  not run: {line}");
         }
         for note in &self.notes {
             out += &format!("\n  {note}");
@@ -260,9 +258,16 @@ impl ExperimentReport {
         out
     }
 
-    /// Whether rates here are of a workload's gateway.
-    pub fn is_workload(&self) -> bool {
-        self.measure == Measure::Workload.word()
+    /// Points that were not run, a line for each reason.
+    pub fn not_run(&self) -> Vec<String> {
+        let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+        for NotRun { what, why } in &self.not_run {
+            match by_reason.iter_mut().find(|(known, _)| known == why) {
+                Some((_, points)) => points.push(what),
+                None => by_reason.push((why, vec![what])),
+            }
+        }
+        by_reason.into_iter().map(|(why, points)| format!("{}: {why}", points.join("; "))).collect()
     }
 }
 
@@ -278,7 +283,8 @@ mod tests {
         let mut two = Row { values: [("workers".to_owned(), "2".to_owned())].into(), ..Row::default() };
         two.put("mpps", Measured::median([4.0, 5.0, 9.0]));
         let not_run = vec![NotRun { what: "workers=4".into(), why: "this machine has 2".into() }];
-        let report = ExperimentReport { rows: vec![one, two], not_run, ..ExperimentReport::default() };
+        let axes = vec!["workers".to_owned()];
+        let report = ExperimentReport { axes, rows: vec![one, two], not_run, ..ExperimentReport::default() };
         let text = report.text();
         let lines: Vec<String> = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert!(lines.contains(&"workers Mpps CPU %, least mean most".to_owned()), "{text}");

@@ -172,10 +172,7 @@ pub fn run(
         for row in &mut report.rows {
             let Some(mpps) = row.metrics.get("mpps").copied() else { continue };
             let by = |value: f64| value / usd;
-            row.put(
-                "mpps_per_usd_hour",
-                Measured { value: by(mpps.value), low: by(mpps.low), high: by(mpps.high) },
-            );
+            row.put("mpps_per_usd_hour", Measured { value: by(mpps.value), low: by(mpps.low), high: by(mpps.high) });
         }
     }
     Ok(report)
@@ -193,9 +190,7 @@ fn workload(point: &Point) -> impl Iterator<Item = (&str, &str)> {
 
 /// The point that a rate is compared with: of those with the same workload the one with the fewest of what shares it.
 pub(super) fn base(points: &[Point], of: &Point) -> Option<usize> {
-    let shared = |point: &Point| -> u32 {
-        keys::SCALING.iter().map(|key| u32::from(point.count(key, 1))).product()
-    };
+    let shared = |point: &Point| -> u32 { keys::SCALING.iter().map(|key| u32::from(point.count(key, 1))).product() };
     let same = |point: &&(usize, &Point)| {
         let (mut a, mut b) = (point.1.workload(), of.workload());
         a.sort();
@@ -324,12 +319,13 @@ fn row(point: &Point, report: &Report, these: &[Window], first: &[Window]) -> Ro
         row.put("mpps_each", Measured::exactly(row.value("mpps") / workers.max(1) as f64));
     }
     let of_instance = |what: fn(&[crate::crew::Slice], f64) -> f64| {
-        let of = |n: usize| {
-            let range = n * usize::from(report.workers)..(n + 1) * usize::from(report.workers);
-            median(these.iter().filter_map(|window| {
-                Some(what(window.workers.get(range.clone())?, window.traffic.seconds.max(1e-9)))
-            }))
-        };
+        let of =
+            |n: usize| {
+                let range = n * usize::from(report.workers)..(n + 1) * usize::from(report.workers);
+                median(these.iter().filter_map(|window| {
+                    Some(what(window.workers.get(range.clone())?, window.traffic.seconds.max(1e-9)))
+                }))
+            };
         (0..usize::from(report.instances)).map(of).collect::<Vec<f64>>()
     };
     let busy = of_instance(|workers, _| {
@@ -403,10 +399,13 @@ fn cable_row(point: &Point, these: &[CableReport], first: &[CableReport]) -> Row
     row.put("gbps_each", each(|one| one.cable.gbps_per_service_group));
     let pairs = these.iter().zip(first).map(|(this, that)| this.common.mpps / that.common.mpps.max(1e-12));
     row.put("times_one", Measured::median(pairs));
-    row.put("cpu_ratio", each(|one| {
-        let busy = &one.common.worker_utilisation;
-        busy.iter().sum::<f64>() / busy.len().max(1) as f64
-    }));
+    row.put(
+        "cpu_ratio",
+        each(|one| {
+            let busy = &one.common.worker_utilisation;
+            busy.iter().sum::<f64>() / busy.len().max(1) as f64
+        }),
+    );
     row.put("tc_ns", each(|one| one.common.cost.tc_ns));
     row.put("tp_ns", each(|one| one.common.cost.tp_ns));
     row

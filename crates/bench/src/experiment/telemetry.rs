@@ -16,6 +16,7 @@ use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::memory::MemoryRig;
 use crate::options::PortKind;
+use crate::score::Manners;
 use crate::thread::{cpus, pin};
 use crate::upf::UpfUnderTest;
 use crate::window::{How, Rig, Window, ratio};
@@ -52,7 +53,7 @@ pub(super) fn run(
         report.notes.push("this machine has one CPU: idle-cpu and worker-cpu are the same".to_owned());
     }
     let under = UpfUnderTest { settings: experiment.mobile()? };
-    let mut rig = MemoryRig::new(&under, 1, 1, &[worker])?;
+    let mut rig = MemoryRig::with_manners(&under, 1, 1, &[worker], Manners::Brisk)?;
     let views = rig.views.clone();
     let (measure, rounds) = resolved.options(PortKind::Memory, 1).windows();
     let how = How { pps: resolved.pps, ..How::most(measure) };

@@ -24,14 +24,18 @@ pub fn named(args: &BenchArgs) -> anyhow::Result<Option<Experiment>> {
         return Ok(None);
     }
     if name.is_empty() {
-        return Err(Usage("an experiment is missing, such as weir bench upf-128; weir bench --list has all".into()).into());
+        return Err(
+            Usage("an experiment is missing, such as weir bench upf-128; weir bench --list has all".into()).into()
+        );
     }
     let mut experiment = match experiment::named(name) {
         Some(experiment) => experiment,
         None if name.ends_with(".toml") || name.contains('/') => from_file(Path::new(name))?,
         None => {
             let all: Vec<&str> = experiment::names().chain(FIXED).collect();
-            return Err(Usage(format!("unknown experiment \"{name}\"; allowed: {}, or a FILE.toml", all.join(", "))).into());
+            return Err(
+                Usage(format!("unknown experiment \"{name}\"; allowed: {}, or a FILE.toml", all.join(", "))).into()
+            );
         }
     };
     let mut axes = Vec::new();
@@ -177,10 +181,71 @@ mod tests {
         for name in experiment::names() {
             let experiment = experiment::named(name).unwrap_or_else(|| panic!("{name} is read"));
             assert_eq!(published::figures(&experiment.figures).len(), experiment.figures.len(), "{name}");
-            let publications: Vec<&str> = capacity::reproduce::FIGURES.lines().filter_map(|l| l.split('\t').nth(1)).collect();
+            let publications: Vec<&str> =
+                capacity::reproduce::FIGURES.lines().filter_map(|l| l.split('\t').nth(1)).collect();
             assert!(experiment.publication.is_none_or(|name| publications.contains(&name.as_str())), "{name}");
         }
         assert_eq!(price_of("c5n.2xlarge"), Some(0.432));
+    }
+
+    #[test]
+    fn every_measured_figure_stands_beside_an_experiment() {
+        let all: Vec<Experiment> = experiment::names().filter_map(experiment::named).collect();
+        for row in capacity::reproduce::FIGURES.lines().skip(1) {
+            let cells: Vec<&str> = row.split('\t').collect();
+            let is_measured = cells.get(8).is_some_and(|verdict| verdict.contains("anchor"));
+            let has = |experiment: &Experiment| experiment.figures.iter().any(|id| id == cells[0]);
+            assert!(!is_measured || all.iter().any(has), "{row}");
+        }
+    }
+
+    /// Words in backticks.
+    fn quoted(text: &str) -> Vec<&str> {
+        text.split('`').skip(1).step_by(2).collect()
+    }
+
+    /// Whether a command of the document is one: its options are read by what it runs.
+    fn is_command(line: &str) -> bool {
+        let Ok(matches) = crate::cli::Cli::of_all().try_get_matches_from(line.split_whitespace()) else { return false };
+        let cli = <crate::cli::Cli as clap::FromArgMatches>::from_arg_matches(&matches);
+        match cli.map(|cli| cli.command) {
+            Ok(crate::cli::Command::Bench(args)) if args.list || args.profile.ends_with(".toml") => true,
+            Ok(crate::cli::Command::Bench(args)) => {
+                named(&args).is_ok_and(|experiment| args.refuse_unread(experiment.as_ref()).is_ok())
+            }
+            other => other.is_ok(),
+        }
+    }
+
+    #[test]
+    fn every_published_experiment_has_a_file_a_command_or_a_reason() {
+        let text = include_str!("../../../../docs/experiments.md");
+        for name in experiment::names().filter(|name| *name != "control-plane") {
+            assert!(text.contains(&format!("`{name}`")), "{name} is not in docs/experiments.md");
+        }
+        let (_, tables) = text.split_once("## Every published experiment").expect("the tables");
+        let rows = tables.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+        let rows: Vec<(&str, &str)> = rows.filter(|(what, _)| *what != "what it does").collect();
+        assert!(rows.len() > 40, "{} rows", rows.len());
+        for (what, here) in rows {
+            let names = quoted(here);
+            let is_name = |name: &&str| experiment::names().any(|known| known == *name);
+            let is_gateway_command = |line: &str| line.starts_with("weir run") || line.contains('…');
+            for line in names.iter().filter(|line| line.starts_with("weir ") && !is_gateway_command(line)) {
+                let known = [
+                    "weir compare",
+                    "weir plan",
+                    "weir agent",
+                    "weir gen",
+                    "weir deploy aws",
+                    "weir deploy kubernetes",
+                ];
+                assert!(is_command(line) || known.contains(line), "{what}: `{line}` is no command");
+            }
+            let is_answer = |name: &&str| is_name(name) || name.starts_with("weir ") || name.starts_with("crates/");
+            let has_reason = here.split_once("no experiment").is_some_and(|(_, why)| why.len() > 15);
+            assert!(names.iter().any(|name| is_answer(name)) || has_reason, "{what}: {here}");
+        }
     }
 
     #[test]

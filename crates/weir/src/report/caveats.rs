@@ -45,8 +45,9 @@ pub fn caveats(results: &Results) -> Vec<String> {
         }
     }
     for one in &results.experiments {
-        for point in &one.not_run {
-            say(format!("points that the machine did not run{OF}{}, {}", one.experiment, point.what));
+        if !one.not_run.is_empty() {
+            let points = gateway::tables::many(one.not_run.len(), "point");
+            say(format!("not run on that machine{OF}{points} of {}", one.experiment));
         }
     }
     for unread in &results.unread {

@@ -361,7 +361,7 @@ fn scale(results: &Results) -> String {
 
 /// An experiment: what it found point by point, what it did not run, what differs from its publication.
 fn experiment(one: &ExperimentReport) -> String {
-    let (axes, columns) = (one.axes(), one.columns());
+    let (axes, columns) = (&one.axes, one.columns());
     let heads: Vec<String> = axes
         .iter()
         .map(|key| format!("={key}"))
@@ -377,7 +377,7 @@ fn experiment(one: &ExperimentReport) -> String {
     let mut text = format!("<p class='lead'>{}{}</p>", escape(&one.title), escape(&port));
     text += &by_axis(one);
     text += &table(&heads, &rows);
-    let not_run = one.not_run.iter().map(|point| format!("not run: {}: {}", point.what, point.why));
+    let not_run = one.not_run().into_iter().map(|line| format!("not run: {line}"));
     let differs = one.differs.iter().map(|differs| format!("differs from the publication: {differs}"));
     let said: Vec<String> = not_run.chain(one.notes.iter().cloned()).chain(differs).collect();
     if !said.is_empty() {
@@ -397,12 +397,12 @@ fn experiment(one: &ExperimentReport) -> String {
 /// The rate by what is varied, where that is one number of one or several sections of the experiment.
 fn by_axis(one: &ExperimentReport) -> String {
     let mut all: Vec<Line> = Vec::new();
-    for axis in one.axes() {
+    for axis in &one.axes {
         // Of rows with the same other values, a line.
         let mut groups: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
         for row in &one.rows {
-            let Some(at) = row.values.get(&axis).and_then(|value| value.parse::<f64>().ok()) else { continue };
-            let others = row.values.iter().filter(|(key, _)| **key != axis);
+            let Some(at) = row.values.get(axis).and_then(|value| value.parse::<f64>().ok()) else { continue };
+            let others = row.values.iter().filter(|(key, _)| *key != axis);
             let others: Vec<String> = others.map(|(key, value)| format!("{key}={value}")).collect();
             let label = if others.is_empty() { axis.clone() } else { format!("{axis}; {}", others.join(", ")) };
             let Some(mpps) = row.metrics.get("mpps") else { continue };

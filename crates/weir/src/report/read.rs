@@ -74,9 +74,10 @@ impl Results {
     /// Every report: trials, those at a found rate, and those of scale-outs.
     pub fn every_report(&self) -> impl Iterator<Item = &Report> {
         let found = self.searches.iter().filter_map(|search| search.at_ndr.as_ref());
-        let points = self.experiments.iter().flat_map(|one| {
-            one.results.iter().chain(one.cable_results.iter().map(|cable| &cable.common))
-        });
+        let points = self
+            .experiments
+            .iter()
+            .flat_map(|one| one.results.iter().chain(one.cable_results.iter().map(|cable| &cable.common)));
         self.reports.iter().chain(found).chain(self.scales.iter().flat_map(|scale| &scale.results)).chain(points)
     }
 }
