@@ -16,6 +16,7 @@ use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::host::CpuTime;
 use crate::memory::MemoryRig;
+use crate::noise::Noise;
 use crate::options::{Options, PortKind, ReceiveWork};
 use crate::report::Report;
 use crate::run::{blank, overload};
@@ -73,7 +74,14 @@ pub(super) struct Resolved {
 impl Resolved {
     /// As a benchmark of one point takes them.
     pub fn options(&self, port: PortKind, workers: u16) -> Options {
-        Options { port, workers, seconds: self.seconds, pps: self.pps, receive_work: self.receive_work }
+        Options {
+            port,
+            workers,
+            seconds: self.seconds,
+            pps: self.pps,
+            receive_work: self.receive_work,
+            ..Options::default()
+        }
     }
 }
 
@@ -253,10 +261,19 @@ fn gateways<U: UnderTest>(
             let (frames, packets) = (found.frames_lost, found.packets_missing);
             report.notes.push(format!("{}: {frames} packet buffers, {packets} packets unaccounted for", point.text()));
         }
+        disturbed(report, point, these);
         report.rows.push(row(point, &found, these, first));
         report.results.push(found);
     }
     Ok(())
+}
+
+/// Notes a point whose windows were disturbed.
+pub(super) fn disturbed(report: &mut ExperimentReport, point: &Point, windows: &[Window]) {
+    let noise = Noise::of(windows);
+    if noise.is_disturbed {
+        report.notes.push(format!("disturbed: {}: {}", point.text(), noise.why()));
+    }
 }
 
 /// The ports of all points; empty where they are varied.

@@ -11,7 +11,7 @@ use gateway::snapshot::{DropCounters, PuntCounters, Snapshot, StageCounters, Wor
 use super::Experiment;
 use super::points::Point;
 use super::report::{ExperimentReport, Measured, Row};
-use super::sweep::{Progress, Resolved, Steps};
+use super::sweep::{Progress, Resolved, Steps, disturbed};
 use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::memory::MemoryRig;
@@ -75,6 +75,7 @@ pub(super) fn run(
         report.notes.push("no point has observer = \"none\": effects are against the first point".to_owned());
     }
     for (n, point) in points.iter().enumerate() {
+        disturbed(report, point, &windows[n]);
         report.rows.push(row(point, &windows[n], &windows[alone.unwrap_or(0)], read[n]));
     }
     Box::new(rig).close()?;

@@ -244,7 +244,7 @@ mod tests {
             }
             let is_answer = |name: &&str| is_name(name) || name.starts_with("weir ") || name.starts_with("crates/");
             let has_reason = here.split_once("no experiment").is_some_and(|(_, why)| why.len() > 15);
-            assert!(names.iter().any(|name| is_answer(name)) || has_reason, "{what}: {here}");
+            assert!(names.iter().any(is_answer) || has_reason, "{what}: {here}");
         }
     }
 
