@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn an_observer_reads_what_is_counted() {
         let stats = Stats::new(Layout::default());
-        stats.add(Io::RxPackets, 1234);
+        stats.add(Io::Originated, 1234);
         let views = [stats.view()];
         let workers = vec![counters(0, &views[0])];
         let text = page(&Known {
@@ -208,7 +208,7 @@ mod tests {
             utilisation: vec![0.0],
             ..Known::default()
         });
-        assert!(text.contains("1234"), "{text}");
+        assert!(text.contains("originated_packets_total{worker=\"0\"} 1234"), "{text}");
         assert!(reading(&views, Observer::Top) > 100 && reading(&views, Observer::None) == 0);
     }
 
