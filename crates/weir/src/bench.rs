@@ -28,7 +28,7 @@ Examples:
   weir bench upf-embb --set ues=1_000_000          the same for a million
   weir bench upf-embb --bursts 1,4,16,64           processing time by burst, headers warm and cold
   weir bench vepc-embb --set ratio=1:9             a published 4G workload; or 5:5, 2.5:7.5, 4:6
-  weir bench fwa --set ratio=2.5:7.5               fixed wireless access, as published; fwa-full: functions on
+  weir bench fwa --set ratio=2.5:7.5               fixed wireless access as published, see fwa-full
   weir bench --list                                all experiments, with their publications
   weir bench packet-core                           gateways of one worker, and one on all CPUs
   weir bench upf-embb --vary workers=1..4          any key varied: a row for each value

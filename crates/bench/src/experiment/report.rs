@@ -70,6 +70,7 @@ pub struct Row {
     /// What was measured. Names carry their units: `mpps`, `gbps_l2`; `times_one` is the rate by that of the point with the
     /// fewest workers, gateways or groups and the same other values, in the same rounds; `…_each` is of a worker, queue or
     /// service group; `instance_…` and `cpu_ratio` are of single gateways: the mean, with the smallest and the largest.
+    /// `effect_ratio` is the change of the rate by an observer, with its 95 % confidence interval.
     pub metrics: BTreeMap<String, Measured>,
 }
 
@@ -163,7 +164,7 @@ pub const COLUMNS: &[Column] = &[
     column("tp_ns", "Tp ns", 1),
     column("cycles_per_packet", "cycles", 0),
     column("sent_mpps", "sent, Mpps", 3),
-    column("effect_ratio", "effect", 4),
+    ranged("effect_ratio", "effect %: 95 % interval around mean", 2, 100.0),
     column("readings", "readings", 0),
     column("offered_mpps", "offered, Mpps", 4),
     column("uplink_p50_us", "up p50 µs", 1),

@@ -16,10 +16,11 @@ use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::memory::MemoryRig;
 use crate::options::PortKind;
+use crate::real::stats::Ratio;
 use crate::score::Manners;
 use crate::thread::{cpus, pin};
 use crate::upf::UpfUnderTest;
-use crate::window::{How, Rig, Window, ratio};
+use crate::window::{How, Rig, Window};
 
 /// Between two readings, where it is not varied.
 const INTERVAL_MS: u64 = 1000;
@@ -185,7 +186,12 @@ fn counters(worker: u16, stats: &StatsView) -> WorkerCounters {
 fn row(point: &Point, these: &[Window], alone: &[Window], readings: u64) -> Row {
     let mut row = Row::of(point);
     row.put("mpps", Measured::median(these.iter().map(|window| window.traffic.mpps)));
-    row.put("effect_ratio", Measured::exactly(ratio(these, alone) - 1.0));
+    // Of windows in pairs, with the 95 % confidence interval where there are enough.
+    let pairs = these.iter().zip(alone).map(|(this, that)| (this.traffic.mpps, that.traffic.mpps));
+    if let Some(ratio) = Ratio::of(pairs) {
+        let [low, high] = ratio.ci95.unwrap_or([ratio.mean, ratio.mean]);
+        row.put("effect_ratio", Measured { value: ratio.mean - 1.0, low: low - 1.0, high: high - 1.0 });
+    }
     row.put("tc_ns", Measured::exactly(Cost::of(these).tc_ns));
     row.put("readings", Measured::exactly(readings as f64));
     row

@@ -234,6 +234,7 @@ mod tests {
             for line in names.iter().filter(|line| line.starts_with("weir ") && !is_gateway_command(line)) {
                 let known = [
                     "weir compare",
+                    "weir probe burst",
                     "weir plan",
                     "weir agent",
                     "weir gen",

@@ -396,6 +396,13 @@ fn experiment(one: &ExperimentReport) -> String {
 
 /// The rate by what is varied, where that is one number of one or several sections of the experiment.
 fn by_axis(one: &ExperimentReport) -> String {
+    let has = |name: &&str| one.rows.iter().any(|row| row.metrics.contains_key(*name));
+    let rate = if one.cable_results.is_empty() { "mpps" } else { "gbps_l2" };
+    let Some(metric) = ["sessions_per_second", "uplink_p50_us", rate].into_iter().find(has) else {
+        return String::new();
+    };
+    let up = one.columns().into_iter().find(|column| column.name == metric).map_or("", |column| column.head);
+    let mut across = String::new();
     let mut all: Vec<Line> = Vec::new();
     for axis in &one.axes {
         // Of rows with the same other values, a line.
@@ -405,10 +412,10 @@ fn by_axis(one: &ExperimentReport) -> String {
             let others = row.values.iter().filter(|(key, _)| *key != axis);
             let others: Vec<String> = others.map(|(key, value)| format!("{key}={value}")).collect();
             let label = if others.is_empty() { axis.clone() } else { format!("{axis}; {}", others.join(", ")) };
-            let Some(mpps) = row.metrics.get("mpps") else { continue };
+            let Some(found) = row.metrics.get(metric) else { continue };
             match groups.iter_mut().find(|(known, _)| *known == label) {
-                Some((_, points)) => points.push((at, mpps.value)),
-                None => groups.push((label, vec![(at, mpps.value)])),
+                Some((_, points)) => points.push((at, found.value)),
+                None => groups.push((label, vec![(at, found.value)])),
             }
         }
         groups.retain(|(_, points)| points.len() > 2);
@@ -416,13 +423,16 @@ fn by_axis(one: &ExperimentReport) -> String {
         if !groups.is_empty() && !all.is_empty() {
             return String::new();
         }
+        if !groups.is_empty() {
+            across.clone_from(axis);
+        }
         all.extend(groups.into_iter().enumerate().map(|(n, (label, points))| Line::new(label, points, n)));
     }
     all.truncate(MOST_LINES);
     if all.is_empty() {
         return String::new();
     }
-    let axes = Axes { across: "what is varied".to_owned(), up: "Mpps".to_owned(), ..Axes::default() };
+    let axes = Axes { across, up: up.to_owned(), ..Axes::default() };
     figure(&lines(&all, &axes))
 }
 
