@@ -333,8 +333,8 @@ pub(crate) struct Established {
     pub waited_ms: Vec<f64>,
 }
 
-/// Brings sessions up for so many control planes in turn: half of them as fast as can be, half at half of that rate. `start`
-/// is where gateways wait for each other.
+/// Brings sessions up for so many control planes in turn: half of them as fast as can be, half at half of that rate.
+/// `start` is where gateways wait for each other.
 ///
 /// # Errors
 /// When memory is short, or a request is refused.

@@ -49,9 +49,9 @@ Examples:
   sudo weir bench upf-128 --search rfc2544 --sizes all --port xdp --json rfc2544.json")]
 pub struct BenchArgs {
     /// An experiment of --list, such as upf-128, or a FILE.toml that describes one (--print has files to copy);
-    /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another CPU
-    /// wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no measurement, but a bare
-    /// forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
+    /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another
+    /// CPU wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no measurement, but a
+    /// bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "EXPERIMENT", default_value = "", hide_default_value = true)]
     pub profile: String,
     /// List the experiments with their publications.
@@ -111,8 +111,8 @@ pub struct BenchArgs {
     /// Change a parameter of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Vary a parameter, workers, instances, port or pps instead of what the experiment varies, such as ratio=1:1,1:9 or
-    /// workers=1..cpus: a row for each value; given several times: for each combination.
+    /// Vary a parameter, workers, instances, port or pps instead of what the experiment varies, such as ratio=1:1,1:9
+    /// or workers=1..cpus: a row for each value; given several times: for each combination.
     #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["instances", "fanout", "bursts", "sweep", "search"])]
     pub vary: Vec<String>,
     /// JSON.

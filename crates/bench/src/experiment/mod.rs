@@ -129,7 +129,8 @@ pub fn list() -> Vec<Listed> {
 }
 
 impl Experiment {
-    /// Sets a parameter of the workload, or of the run where something is varied: `machine`, `usd_per_hour`, `share_cpus`.
+    /// Sets a parameter of the workload. Where something is varied, also `machine`, `usd_per_hour` and `share_cpus` of
+    /// the run.
     ///
     /// # Errors
     /// No such key, or an invalid value.

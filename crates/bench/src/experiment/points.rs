@@ -89,8 +89,8 @@ pub fn fitting(experiment: &Experiment, points: Vec<Point>, ours: usize) -> (Vec
         };
         if wanted > ours && !experiment.run.share_cpus && wanted > 1 {
             let why = format!(
-                "a worker takes a CPU, and this machine has {ours} of {} for workers: share_cpus = true in [run], or --set \
-                 share_cpus=true, has workers share",
+                "a worker takes a CPU, and this machine has {ours} of {} for workers: share_cpus = true in [run], or \
+                 --set share_cpus=true, has workers share",
                 cpus().len()
             );
             not.push(NotRun { what: point.text(), why });

@@ -67,10 +67,10 @@ pub struct ExperimentReport {
 pub struct Row {
     /// What was varied, by key.
     pub values: BTreeMap<String, String>,
-    /// What was measured. Names carry their units: `mpps`, `gbps_l2`; `times_one` is the rate by that of the point with the
-    /// fewest workers, gateways or groups and the same other values, in the same rounds; `…_each` is of a worker, queue or
-    /// service group; `instance_…` and `cpu_ratio` are of single gateways: the mean, with the smallest and the largest.
-    /// `effect_ratio` is the change of the rate by an observer, with its 95 % confidence interval.
+    /// What was measured, by names with units: `mpps`, `gbps_l2`. `times_one`: the rate by that of the point with the
+    /// fewest workers, gateways or groups and the same other values, in the same rounds. `…_each`: of a worker, queue or
+    /// service group. `instance_…`, `cpu_ratio`: of single gateways, the mean with the smallest and the largest.
+    /// `effect_ratio`: the change of the rate by an observer, with its 95 % confidence interval.
     pub metrics: BTreeMap<String, Measured>,
 }
 

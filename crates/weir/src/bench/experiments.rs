@@ -14,7 +14,8 @@ use gateway::tables::{Style, Table};
 use super::{BenchArgs, FIXED, usage};
 use crate::report::published;
 
-/// The experiment that is named on the command line, with what the command line changes in it; none: it is no experiment.
+/// The experiment on the command line, with what the command line changes in it; none: the name is not one of an
+/// experiment, but of [`FIXED`].
 ///
 /// # Errors
 /// There is none of that name, or its file is wrong.
@@ -89,8 +90,8 @@ fn text(all: &[Listed]) -> String {
     for one in all {
         table.row([one.name.clone(), one.publication.clone(), one.varies.join(" "), one.title.clone()]);
     }
-    let more = "\nweir bench NAME runs one, weir bench NAME --print prints its file; beside these: pfcp-sessions, real, \
-                suite, forward.\n";
+    let more = "\nweir bench NAME runs one, weir bench NAME --print prints its file; beside these: pfcp-sessions, \
+                real, suite, forward.\n";
     table.render(Style::of_stdout()) + more
 }
 
