@@ -32,6 +32,7 @@ Examples:
   sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
+  weir bench cmts-imix --set aqm=off --set upstream=1; or rate, peak_rate, priorities, overload, rules, downstream
   sudo weir bench cmts-imix --port all             the same over links of its own
   weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
@@ -150,7 +151,7 @@ impl BenchArgs {
             }
             "suite" => &["--quick"],
             "pfcp-sessions" | "forward" => &["--set"],
-            "cmts-imix" => &["--port", "--seconds", "--service-groups", "--sweep", "--set"],
+            "cmts-imix" => &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--set"],
             "real" => &["--port", "--seconds", "--quick"],
             _ => &[
                 "--port",
@@ -304,6 +305,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     };
     let mut options = CableOptions { seconds: args.seconds(), ..CableOptions::default() };
     args.set(|key, value| options.settings.set(key, value))?;
+    options.settings.workers = args.workers;
     if args.sweep {
         options.sweep = SIZES.to_vec();
     }

@@ -51,7 +51,7 @@ impl CableSettings {
     /// The gateway's configuration, as an operator would write it.
     pub fn text(&self, uris: [&str; 2]) -> String {
         let mut t = String::new();
-        let (slots, slot_bytes) = (16_384, self.slot_bytes());
+        let (slots, slot_bytes) = (16_384 * u32::from(self.workers), self.slot_bytes());
         let _ = write!(
             t,
             "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nworkers = {{ count = {} }}\n\

@@ -18,6 +18,9 @@ pub const OFFERED: f64 = 0.9;
 const GIVEN_UP: Duration = Duration::from_secs(1);
 /// Bytes of the Ethernet frames in a full packet of UEPI: what a burst upstream is counted in.
 const UEPI_BYTES: f64 = 1300.0;
+/// In memory, packets upstream on their way at most, beside one of each modem: a gateway with more to do than it can is sent
+/// no more than it takes, as by grants.
+const UPSTREAM_ON_THEIR_WAY: u64 = 512;
 /// On links, packets of UEPI at a time.
 const BURSTS: u64 = 8;
 /// Bytes upstream may be behind before downstream waits for it.
@@ -189,7 +192,7 @@ impl Ends {
             let delays = &mut sum.delays[usize::from(!is_overloaded)];
             *delays = (delays.0 + flow.latency_ns, delays.1 + flow.packets);
             if is_overloaded {
-                sum.carried.push(flow.bytes as f64 / seconds);
+                sum.carried.push((flow.bytes + flow.early_bytes) as f64 / seconds);
             }
         }
     }
@@ -216,8 +219,9 @@ pub struct Devices {
     upstream: Option<f64>,
     /// Packets of a second, of all that are asked for.
     part: (u64, u64),
-    /// On links, packets upstream on their way at most, beside one of each modem.
-    at_most: Option<u64>,
+    /// Packets upstream on their way at most, beside one of each modem, and packets of UEPI at a time.
+    at_most: u64,
+    burst: u64,
     progress: Progress,
     /// Times they were asked to end streams, and packets with the ends that are still to be sent.
     endings: u64,
@@ -235,7 +239,8 @@ impl Devices {
             clock: ends.clock.clone(),
             upstream: settings.downstream.then_some(settings.upstream),
             part: parts(settings)[1],
-            at_most,
+            at_most: at_most.unwrap_or(UPSTREAM_ON_THEIR_WAY),
+            burst: if at_most.is_some() { BURSTS } else { BURST as u64 },
             progress: Progress::new(),
             endings: 0,
             ending: 0,
@@ -249,7 +254,7 @@ impl Devices {
         if shared.since().is_none() || !self.has_room() {
             return 0;
         }
-        let most = if self.at_most.is_some() { BURSTS } else { BURST as u64 };
+        let most = self.burst;
         match self.upstream {
             Some(ratio) => {
                 let behind = self.ends.behind(ratio);
@@ -261,10 +266,9 @@ impl Devices {
     }
 
     fn has_room(&mut self) -> bool {
-        let Some(most) = self.at_most else { return true };
         let (sent, heard) = (self.ends.devices().1.said().packets, self.ends.hosts().heard());
         let arrived = heard.in_order + heard.reordered + heard.duplicated;
-        self.progress.on_their_way(sent, arrived) <= most + self.ends.modems
+        self.progress.on_their_way(sent, arrived) <= self.at_most + self.ends.modems
     }
 }
 

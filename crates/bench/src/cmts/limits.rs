@@ -143,7 +143,7 @@ impl CableSettings {
     /// Modems of a sixth of a service group that are overloaded: the first of the sixth.
     pub(super) fn overloaded_of(&self, sixth: u16) -> u16 {
         let here = self.sixth(sixth).len() as f64;
-        if !self.limits.rates || self.limits.overload <= 0.0 {
+        if !self.limits.rates || self.limits.overload <= 0.0 || !self.downstream {
             return 0;
         }
         let wanted = (here * self.limits.overload).round() as u16; // at most half of them
@@ -153,7 +153,7 @@ impl CableSettings {
 
     /// Whether any modem is.
     pub(super) fn is_overloaded(&self) -> bool {
-        self.downstream && !self.overloaded().is_empty()
+        !self.overloaded().is_empty()
     }
 
     /// Numbers of the overloaded modems within a service group.

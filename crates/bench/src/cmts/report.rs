@@ -54,10 +54,13 @@ pub struct Cable {
     /// The same of the gateway's engine with its queue of jobs around the library.
     #[serde(default)]
     pub engine_alone_cycles: f64,
-    /// `crypto_cycles` by `cipher_alone_cycles`.
+    /// `crypto_cycles` by `cipher_alone_cycles`; without traffic downstream, `decryption_cycles` by those.
     pub crypto_ratio: f64,
     /// Cycles an upstream packet costs.
     pub upstream_cycles: f64,
+    /// Of those, decryption: the stage `decryption`.
+    #[serde(default)]
+    pub decryption_cycles: f64,
     /// Bits upstream for each bit downstream.
     pub upstream_ratio: f64,
     /// What it was set to; none: there was no traffic downstream.
@@ -257,6 +260,7 @@ fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, 
     // What is charged to no stage (the worker's loop, timers) is borne by stages in proportion.
     let spread = all.busy_cycles() as f64 / everything;
     let crypto = charged(&|row| row.stage.name == "crc_encryption") / down;
+    let decryption = charged(&|row| row.stage.name == "decryption") / up;
     let downstream_cycles = downstream * spread / down;
     Cable {
         service_groups: settings.groups,
@@ -269,7 +273,8 @@ fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, 
         beyond_crypto_cycles: downstream_cycles - crypto,
         cipher_alone_cycles: alone[0],
         engine_alone_cycles: alone[1],
-        crypto_ratio: crypto / alone[0],
+        crypto_ratio: if settings.downstream { crypto } else { decryption } / alone[0],
+        decryption_cycles: decryption,
         upstream_cycles: (everything - downstream) * spread / up,
         upstream_ratio_set: settings.downstream.then_some(settings.upstream),
         service_flows: ServiceFlows::of(settings),

@@ -16,7 +16,7 @@ use crate::window::{Closing, How, Rig, Window};
 
 /// Of the gateway's own time, how long overloaded service flows are sent to before counting begins, in nanoseconds: active
 /// queue management lets bursts of 142 ms pass (CM-SP-MULPI, annex M) and finds its probability in about a second.
-const FILL_NS: u64 = 1_500_000_000;
+const FILL_NS: u64 = 2_500_000_000;
 /// The same on links, by the wall's clock.
 const FILL: Duration = Duration::from_millis(1_200);
 /// Filling takes no longer than this, whatever it has come to.
@@ -112,7 +112,7 @@ impl<'a> CableRig<'a> {
     /// service flows that are offered more than their rate.
     pub fn queue_drops(&self) -> [u64; 2] {
         ["flow_aqm", "flow_queue_full"].map(|reason| {
-            let named = self.drops.iter().filter(|(name, _)| name.ends_with(reason));
+            let named = self.drops.iter().filter(|(name, _)| **name == format!("downstream.qos.{reason}"));
             named.map(|(_, packets)| packets).sum()
         })
     }

@@ -82,10 +82,15 @@ impl CableReport {
                 rate(common.load.busy_mpps)
             ),
         });
-        line(format!(
-            "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; an upstream packet {:.0}",
-            cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles, cable.upstream_cycles
-        ));
+        let upstream =
+            format!("an upstream packet costs {:.0}, {:.0} for decryption", cable.upstream_cycles, cable.decryption_cycles);
+        line(match cable.upstream_ratio_set {
+            None => format!("{upstream} (cycles)"),
+            Some(_) => format!(
+                "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; {upstream}",
+                cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles
+            ),
+        });
         line(format!(
             "{}, its own calls alone: {:.0} cycles on the same sizes; the engine around it, alone: {:.0}; in the gateway {:.2} \
              times the library alone",
@@ -123,9 +128,9 @@ impl CableReport {
         if self.cable.differences.is_empty() {
             return String::new();
         }
-        let mut out = "not alike with the published measurement (vCMTS, 2021):\n".to_owned();
+        let mut out = "not alike with the published measurement (vCMTS, 2021), which had:\n".to_owned();
         for Difference { what, published, here } in &self.cable.differences {
-            let _ = writeln!(out, "  {what}: there {published}; here {here}");
+            let _ = writeln!(out, "  {what}: {published}\n      here: {here}");
         }
         out
     }
@@ -180,7 +185,7 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
             format!("{:.0}", cable.crypto_cycles),
             format!("{:.0}", cable.beyond_crypto_cycles),
             format!("{:.0}", cable.upstream_cycles),
-            count(common.lost_packets()),
+            count(cable.lost_unexpectedly),
             count(cable.wrong_frames + cable.reordered),
             format!("{:.0} %", common.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
         ]);
@@ -265,7 +270,7 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
                 queues.other_delay_ms
             ));
         }
-    } else {
+    } else if cable.upstream_ratio_set.is_some() {
         line(format!("no service flow is offered more than its rate; {:.1} packets wait in the mean", queues.waiting_packets));
     }
     line(format!("{} packets lost that no queue of an overloaded service flow dropped", count(cable.lost_unexpectedly)));

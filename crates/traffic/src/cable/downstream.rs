@@ -468,6 +468,7 @@ impl Downstream {
                         if is_early {
                             heard.early += 1;
                             heard.early_bytes += ethernet.len() as u64;
+                            flow.early_bytes += ethernet.len() as u64 + 4;
                         } else {
                             heard.excess += u64::from(self.is_excess[modem as usize]);
                             match arrival {

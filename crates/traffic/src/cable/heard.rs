@@ -123,6 +123,8 @@ pub struct FlowHeard {
     pub packets: u64,
     /// Their bytes from after the HCS through the CRC: what rates of service flows count.
     pub bytes: u64,
+    /// Bytes of packets that were signed before counting began.
+    pub early_bytes: u64,
     /// Packets that have not come, by its sequence numbers: between the first that came and the last.
     pub lost: u64,
     /// Packets that came after a later one, or again.
