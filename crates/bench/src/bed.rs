@@ -184,7 +184,7 @@ impl Bed {
         let (mut session_bytes, mut said, mut base, mut views) = (0, String::new(), 0u32, vec![]);
         for instance in 0..usize::from(instances) {
             let link = self.link(kind)?;
-            let steer = traffic.map_or_else(Steer::new, |traffic| steer(traffic, workers));
+            let steer = traffic.map_or_else(|| under.steer(workers), |traffic| steer(traffic, workers));
             let arena = arena(ArenaConfig { slots: self.slots * u32::from(workers), ..ArenaConfig::default() })?;
             let mut opened = Vec::new();
             for worker in 0..workers {

@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 pub use differences::Difference;
 pub use limits::{FlowRates, Limits};
-pub use report::{CableReport, Sweep};
+pub use report::{Cable as CableKeys, CableReport, Sweep};
 pub use settings::{CableSettings, Channels, Rules};
 pub use show::side_by_side;
 pub use standing::{Matches, Queues, ServiceFlows};
@@ -165,7 +165,9 @@ fn limited(report: &CableReport) -> String {
         () if directions.uplink.sent_packets < u64::from(cable.service_groups) * u64::from(cable.modems) * 20 => {
             "the run is too short: a grant of each modem is 2 KB".to_owned()
         }
-        () if common.worker_utilisation.iter().all(|busy| *busy > 0.95) => "the gateway was busy all the time".to_owned(),
+        () if common.worker_utilisation.iter().all(|busy| *busy > 0.95) => {
+            "the gateway was busy all the time".to_owned()
+        }
         () => "the far end, which sends upstream as downstream arrives".to_owned(),
     }
 }

@@ -128,7 +128,14 @@ pub struct FarEnds {
 impl FarEnds {
     /// None yet.
     pub fn new(clock: Clock) -> Self {
-        Self { ports: Vec::new(), shared: Arc::default(), counts: Default::default(), cycles: None, clock, work_clock: None }
+        Self {
+            ports: Vec::new(),
+            shared: Arc::default(),
+            counts: Default::default(),
+            cycles: None,
+            clock,
+            work_clock: None,
+        }
     }
 
     /// None yet; they go by the clock that their worker's own work moves.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use frame::{Arena, ArenaConfig, Pool, Port};
 use crate::bursts::{Giving, SmallBursts};
 use crate::crew::{Hand, Working};
 use crate::error::BenchError;
@@ -14,6 +13,7 @@ use crate::socket::{arena, frames_lost};
 use crate::under_test::{Control, FarSide, MemoryLoad, Share, UnderTest, time};
 use crate::window::{Closing, How, Rig, Window};
 use crate::work_clock::WorkClock;
+use frame::{Arena, ArenaConfig, Pool, Port};
 
 /// Workers of one or several gateways, each with ports of its own, whose far sides are its subscribers' load.
 pub struct MemoryRig<L> {

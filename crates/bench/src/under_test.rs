@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use engine::{Gateway, Time, WorkerInit};
 use frame::{ArenaConfig, Caps, Port};
+use port::Steer;
 use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 
 use crate::error::BenchError;
@@ -41,6 +42,11 @@ pub trait UnderTest {
     /// Bytes of a worker's sessions, rules and indexes once it has had a turn.
     fn bytes(_gateway: &Self::Gateway) -> usize {
         0
+    }
+
+    /// On interfaces that several workers share, who gets whose packets; what is not named goes by its hash.
+    fn steer(&self, _workers: u16) -> Steer {
+        Steer::new()
     }
 
     /// Packets that wait in a gateway's queues.

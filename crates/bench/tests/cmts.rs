@@ -114,8 +114,8 @@ fn queues_of_overloaded_service_flows_stand() {
     assert_eq!((flows.overloaded.sustained, flows.overloaded.peak), (Some(20_000_000), Some(25_000_000)));
     assert!(queues.waiting_packets > 4.0 && queues.aqm_drops > 0, "{queues:?}");
     assert!((1.35..1.6).contains(&queues.offered_ratio), "{queues:?}");
-    // A burst of a tenth of a second may be in the short time that is measured.
-    assert!((0.85..1.25).contains(&queues.carried_ratio), "{queues:?}");
+    // A burst may be in the short time that is measured.
+    assert!((0.9..1.12).contains(&queues.carried_ratio), "{queues:?}");
     assert!(queues.overloaded_delay_ms > 2.0 && queues.other_delay_ms < queues.overloaded_delay_ms / 4.0, "{queues:?}");
 }
 
@@ -128,7 +128,7 @@ fn queues_without_active_management_are_full() {
     whole(&report);
     let queues = &report.cable.queues;
     assert!(queues.aqm_drops == 0 && queues.full_drops > 0 && queues.waiting_packets > 60.0, "{queues:?}");
-    assert!((0.85..1.25).contains(&queues.carried_ratio), "{queues:?}");
+    assert!((0.95..1.05).contains(&queues.carried_ratio), "{queues:?}");
 }
 
 #[test]
@@ -140,7 +140,10 @@ fn everything_can_be_switched_off() {
     });
     whole(&report);
     let (flows, cable) = (&report.cable.service_flows, &report.cable);
-    assert_eq!((flows.ordinary.sustained, flows.priorities, flows.aqm, flows.overloaded_modems), (None, false, false, 0));
+    assert_eq!(
+        (flows.ordinary.sustained, flows.priorities, flows.aqm, flows.overloaded_modems),
+        (None, false, false, 0)
+    );
     assert_eq!((report.common.loss_ratio, cable.queues.aqm_drops, cable.matches.rules.as_str()), (0.0, 0, "ports"));
     assert!(report.text().contains("maximum sustained rate off"), "{}", report.text());
 }
@@ -180,7 +183,8 @@ fn service_groups_are_spread_over_workers() {
     assert_eq!((common.workers, common.worker_utilisation.len(), common.handed_over), (2, 2, 0));
     assert!(common.worker_utilisation.iter().all(|busy| *busy > 0.1), "{:?}", common.worker_utilisation);
     let settings = CableSettings { workers: 3, ..CableSettings::default() };
-    let error = run(&CableOptions { settings, ..CableOptions::default() }, &AtomicBool::new(false)).unwrap_err().to_string();
+    let error =
+        run(&CableOptions { settings, ..CableOptions::default() }, &AtomicBool::new(false)).unwrap_err().to_string();
     assert!(error.contains("--workers 3") && error.contains("1 to 2"), "{error}");
 }
 
@@ -188,7 +192,11 @@ fn service_groups_are_spread_over_workers() {
 fn what_is_not_alike_with_the_publication_is_named() {
     let report = short(0.1, |_| {});
     let differs = |what: &str| report.cable.differences.iter().any(|difference| difference.what == what);
-    assert!(["packet I/O", "CPUs", "processor", "encryption", "modems", "rules", "service flows", "loss"].into_iter().all(differs));
+    assert!(
+        ["packet I/O", "CPUs", "processor", "encryption", "modems", "rules", "service flows", "loss"]
+            .into_iter()
+            .all(differs)
+    );
     assert!(!differs("frame sizes") && !differs("directions"));
     assert!(report.text().contains("QuickAssist"));
 }
@@ -215,12 +223,24 @@ fn every_kind_of_port() {
         assert!(bare.mpps > 0.0 && bare.ratio > 0.0 && bare.trx_ns > 0.0 && bare.ttx_ns > 0.0, "{bare:?}");
         assert!(report.text().contains(&bare.name) && common.bytes_per_subscriber > 2_500.0);
         assert!(common.cost.tp_ns > common.cost.trx_ns + common.cost.ttx_ns, "{:?}", common.cost);
-        assert!(cable.matches.right && cable.differences.iter().any(|d| d.here.contains(port.name())), "{:?}", cable.matches);
+        assert!(
+            cable.matches.right && cable.differences.iter().any(|d| d.here.contains(port.name())),
+            "{:?}",
+            cable.matches
+        );
         assert!(common.load.busy_mpps >= common.mpps && common.worker_utilisation[0] > 0.0, "{:?}", common.load);
     }
     let two = short(0.3, |options| (options.port, options.settings.workers) = (PortKind::Mmsg, 2));
     assert_eq!((two.common.workers, two.common.worker_utilisation.len()), (2, 2));
-    assert!(two.common.directions.downlink.forwarded_packets > 10 && two.cable.wrong_frames == 0, "{:?}", two.cable.wrong);
+    assert!(two.common.directions.downlink.forwarded_packets > 10, "{:?}", two.common.directions);
+    // With more threads than CPUs a worker may pause for longer than devices wait for what lacks in a DSID's order.
+    let few = two.common.directions.downlink.forwarded_packets / 100;
+    assert!(
+        two.cable.wrong_frames == 0 && two.cable.reordered <= few,
+        "{:?}, {}",
+        two.cable.wrong,
+        two.cable.reordered
+    );
     let mine = format!("weir-bench-{}-", std::process::id());
     let list = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let left: Vec<_> = list.filter(|entry| entry.file_name().to_string_lossy().starts_with(&mine)).collect();

@@ -28,9 +28,9 @@
 pub mod bpi;
 mod engine;
 mod key;
-mod library;
 #[cfg(ipsec_mb)]
 mod lanes;
+mod library;
 #[cfg(not(ipsec_mb))]
 mod no_lanes;
 

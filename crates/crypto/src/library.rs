@@ -25,7 +25,8 @@ pub struct Library {
     lane_keys: Vec<LaneKey>,
     schedules: Vec<Schedule>,
     keys: usize,
-    buffers: Vec<Box<[u8; BUFFER]>>,
+    /// Never grows: jobs in flight are in it.
+    buffers: Vec<[u8; BUFFER]>,
     /// Buffer and key of the next frame.
     next: usize,
     next_key: usize,
@@ -49,7 +50,7 @@ impl Library {
             lane_keys,
             schedules: keys.iter().map(|key| Schedule::new(key)).collect(),
             keys: keys.len(),
-            buffers: (0..BUFFERS).map(|_| Box::new([0; BUFFER])).collect(),
+            buffers: vec![[0; BUFFER]; BUFFERS],
             next: 0,
             next_key: 0,
             ready: Vec::with_capacity(BURST),
@@ -87,7 +88,7 @@ impl Library {
         for (at, bytes, key) in self.ready.drain(..) {
             let bytes = if crc { bytes + CRC } else { bytes };
             let frame = &mut self.buffers[at][..bytes];
-            // SAFETY: buffers and keys live as long as the lanes, and are boxed or never added to; a buffer is used again after
+            // SAFETY: buffers and keys live as long as the lanes, and neither vector ever grows; a buffer is used again after
             // more frames than can be in flight.
             #[allow(unsafe_code)]
             unsafe {

@@ -61,7 +61,10 @@ fn machine(
         add(
             "CPUs",
             "3 vCPUs a service group",
-            format!("{workers} core{} for {groups} service groups, both directions", if workers == 1 { "" } else { "s" }),
+            format!(
+                "{workers} core{} for {groups} service groups, both directions",
+                if workers == 1 { "" } else { "s" }
+            ),
         );
     }
     add("processor", "Xeon Gold 6148 at 2.4 GHz without turbo, or c5n (Xeon Platinum, 3.0 GHz)", host.cpu.clone());
@@ -80,7 +83,11 @@ fn machine(
 fn workload(settings: &CableSettings, add: &mut impl FnMut(&str, &str, String)) {
     let CableSettings { modems, hosts, channels, encrypt, size, upstream, downstream, rules, .. } = settings;
     if [*modems, *hosts] != MODEMS {
-        add("modems", "300 a service group, 4 addresses each", format!("{modems} a service group, {hosts} addresses each"));
+        add(
+            "modems",
+            "300 a service group, 4 addresses each",
+            format!("{modems} a service group, {hosts} addresses each"),
+        );
     }
     if let Some(size) = size {
         add("frame sizes", "IMIX: 84, 256 and 1280 bytes", format!("{size} bytes only"));
@@ -108,9 +115,15 @@ fn workload(settings: &CableSettings, add: &mut impl FnMut(&str, &str, String)) 
             "16 a filter group and 16 classifiers, a tenth of packets matched; their fields are not published",
             "as many, as often matched; fields are this benchmark's: addresses, protocols, ports, TOS, MAC".into(),
         ),
-        Rules::Ports => add("rules", "16 of unknown fields", "all look for one UDP port: packets beside are told at once".into()),
+        Rules::Ports => {
+            add("rules", "16 of unknown fields", "all look for one UDP port: packets beside are told at once".into())
+        }
     }
-    add("protocols", "not published", "UDP over IPv4 only; rules for TCP, ICMP, ESP, GRE and IPv6 are compared and never match".into());
+    add(
+        "protocols",
+        "not published",
+        "UDP over IPv4 only; rules for TCP, ICMP, ESP, GRE and IPv6 are compared and never match".into(),
+    );
 }
 
 /// What service flows may carry. The publication has eight service-flow queues of a modem, four active, and says no more.
@@ -130,7 +143,10 @@ fn limits(settings: &CableSettings, add: &mut impl FnMut(&str, &str, String)) {
         add(
             "loss",
             "none",
-            format!("none but of {overloaded} modems that are offered {} times their rate on purpose", limits.overload_factor),
+            format!(
+                "none but of {overloaded} modems that are offered {} times their rate on purpose",
+                limits.overload_factor
+            ),
         );
     }
     add(

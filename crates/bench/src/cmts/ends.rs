@@ -261,7 +261,9 @@ impl Devices {
                 if behind > 0.0 { ((behind / UEPI_BYTES) as u64 + 1).min(most) } else { 0 }
             }
             // A packet of UEPI has some of a modem's: as many are made as are due.
-            None => shared.due(self.ends.devices().1.said().packets, self.part, clock).map_or(most, |due| due.min(most)),
+            None => {
+                shared.due(self.ends.devices().1.said().packets, self.part, clock).map_or(most, |due| due.min(most))
+            }
         }
     }
 

@@ -13,7 +13,7 @@ const TIER: u64 = 1_000_000_000;
 /// Peak rate, by the maximum sustained rate.
 const PEAK: f64 = 1.25;
 /// Maximum traffic burst: the bytes of so much time at the maximum sustained rate, in seconds; and the least.
-const BURST_SECONDS: f64 = 0.1;
+const BURST_SECONDS: f64 = 0.025;
 const LEAST_BURST: u64 = 3044;
 /// Bytes that all queues of overloaded flows may hold together: about half of the packets that may wait, of their mean size.
 const STANDING: u64 = 6_000 * 998;
@@ -81,8 +81,7 @@ fn switch(key: &str, value: &str) -> Result<bool, BenchError> {
 
 impl Limits {
     /// Names that [`Limits::set`] knows.
-    pub const KEYS: &'static str =
-        "rate, peak_rate, priorities, aqm, overload, overload_rate, overload_factor, buffer";
+    pub const KEYS: &'static str = "rate, peak_rate, priorities, aqm, overload, overload_rate, overload_factor, buffer";
 
     /// Without anything on: packets wait for channels only.
     pub fn off() -> Self {
@@ -102,7 +101,8 @@ impl Limits {
                 (self.rates, self.rate) = (switch(key, value)?, None);
             }
             "rate" => {
-                let rate = rate().ok_or_else(|| invalid("on, off or a rate such as 100 Mbit/s, at least 100 kbit/s"))?;
+                let rate =
+                    rate().ok_or_else(|| invalid("on, off or a rate such as 100 Mbit/s, at least 100 kbit/s"))?;
                 (self.rates, self.rate) = (true, Some(rate));
             }
             "peak_rate" => self.peak_rates = switch(key, value)?,
@@ -110,7 +110,8 @@ impl Limits {
             "aqm" => self.aqm = switch(key, value)?,
             "overload" => {
                 let share = quantity::share(value).filter(|share| *share <= 0.5);
-                self.overload = share.ok_or_else(|| invalid("0, or a share of the modems such as 0.05 or 5%, up to 0.5"))?;
+                self.overload =
+                    share.ok_or_else(|| invalid("0, or a share of the modems such as 0.05 or 5%, up to 0.5"))?;
             }
             "overload_rate" => {
                 self.overload_rate = rate().ok_or_else(|| invalid("a rate such as 20 Mbit/s, at least 100 kbit/s"))?;
@@ -163,7 +164,9 @@ impl CableSettings {
 
     /// What `groups` service groups' overloaded modems are sent: none, if there are none.
     pub(super) fn excess(&self, groups: u16) -> Excess {
-        let of = |group: u16| self.overloaded().into_iter().map(move |n| u32::from(group) * u32::from(self.modems) + u32::from(n));
+        let of = |group: u16| {
+            self.overloaded().into_iter().map(move |n| u32::from(group) * u32::from(self.modems) + u32::from(n))
+        };
         let rate = self.limits.overload_rate as f64 * self.limits.overload_factor / PRIMARY;
         Excess { modems: (0..groups).flat_map(of).collect(), rate }
     }
@@ -223,7 +226,7 @@ mod tests {
     fn peak_rates_are_above_sustained_rates() {
         let settings = CableSettings::default();
         let FlowRates { sustained, peak, burst } = settings.overloaded_rates();
-        assert_eq!((sustained, peak, burst), (Some(20_000_000), Some(25_000_000), 250_000));
+        assert_eq!((sustained, peak, burst), (Some(20_000_000), Some(25_000_000), 62_500));
         assert_eq!(settings.tier().sustained, Some(TIER));
         let few = CableSettings { modems: 6, ..settings };
         assert_eq!(few.tier().sustained, Some(3_780_000_000), "more than their share of the channels");

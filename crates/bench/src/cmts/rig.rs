@@ -15,8 +15,8 @@ use crate::thread::cpus;
 use crate::window::{Closing, How, Rig, Window};
 
 /// Of the gateway's own time, how long overloaded service flows are sent to before counting begins, in nanoseconds: active
-/// queue management lets bursts of 142 ms pass (CM-SP-MULPI, annex M) and finds its probability in about a second.
-const FILL_NS: u64 = 2_500_000_000;
+/// queue management lets bursts of 142 ms pass (CM-SP-MULPI, annex M) and finds its probability in some seconds.
+const FILL_NS: u64 = 4_000_000_000;
 /// The same on links, by the wall's clock.
 const FILL: Duration = Duration::from_millis(1_200);
 /// Filling takes no longer than this, whatever it has come to.

@@ -167,7 +167,8 @@ impl CableSettings {
             "upstream" => {
                 let number = quantity::share(value).or_else(|| value.parse().ok());
                 let ratio = number.filter(|ratio: &f64| (0.0..=10.0).contains(ratio));
-                self.upstream = ratio.ok_or_else(|| invalid("bytes for each byte downstream, such as 0.1, 10% or 2"))?;
+                self.upstream =
+                    ratio.ok_or_else(|| invalid("bytes for each byte downstream, such as 0.1, 10% or 2"))?;
             }
             "downstream" => {
                 let read = match value {
@@ -276,6 +277,15 @@ impl CableSettings {
     /// A Remote-PHY device's address.
     pub(super) fn device(g: u16) -> Ipv4Addr {
         Ipv4Addr::new(172, 30, 1, g as u8 + 1)
+    }
+
+    /// First and last address of the hosts in each service group.
+    pub(super) fn hosts_of_groups(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+        let count = u32::from(self.modems) * u32::from(self.hosts);
+        (0..self.groups).map(move |group| {
+            let first = self.first_host(group, 0).0;
+            (first, Ipv4Addr::from(u32::from(first) + count - 1))
+        })
     }
 
     /// The first host behind modem `modem`: the others', and other modems', follow.

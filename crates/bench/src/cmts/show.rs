@@ -82,13 +82,18 @@ impl CableReport {
                 rate(common.load.busy_mpps)
             ),
         });
-        let upstream =
-            format!("an upstream packet costs {:.0}, {:.0} for decryption", cable.upstream_cycles, cable.decryption_cycles);
+        let upstream = format!(
+            "an upstream packet costs {:.0}, {:.0} for decryption",
+            cable.upstream_cycles, cable.decryption_cycles
+        );
         line(match cable.upstream_ratio_set {
             None => format!("{upstream} (cycles)"),
             Some(_) => format!(
-                "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; {upstream}",
-                cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles
+                "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond{}; {upstream}",
+                cable.downstream_cycles,
+                cable.crypto_cycles,
+                cable.beyond_crypto_cycles,
+                if common.port == "memory" { "" } else { ", the ports' share included" }
             ),
         });
         line(format!(
@@ -209,7 +214,11 @@ fn cable_facts(report: &CableReport, line: &mut impl FnMut(String)) {
     match cable.upstream_ratio_set {
         None => line(format!("upstream only: {:.2} Gbit/s", common.directions.uplink.gbps_l2)),
         Some(set) if cable.upstream_limited_by.is_empty() => {
-            line(format!("upstream {:.1} % of downstream, as set ({:.1} %)", cable.upstream_ratio * 100.0, set * 100.0));
+            line(format!(
+                "upstream {:.1} % of downstream, as set ({:.1} %)",
+                cable.upstream_ratio * 100.0,
+                set * 100.0
+            ));
         }
         Some(set) => line(format!(
             "upstream NOT AS SET: {:.1} % of downstream instead of {:.1} %; limited by: {}",
@@ -271,9 +280,15 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
             ));
         }
     } else if cable.upstream_ratio_set.is_some() {
-        line(format!("no service flow is offered more than its rate; {:.1} packets wait in the mean", queues.waiting_packets));
+        line(format!(
+            "no service flow is offered more than its rate; {:.1} packets wait in the mean",
+            queues.waiting_packets
+        ));
     }
-    line(format!("{} packets lost that no queue of an overloaded service flow dropped", count(cable.lost_unexpectedly)));
+    line(format!(
+        "{} packets lost that no queue of an overloaded service flow dropped",
+        count(cable.lost_unexpectedly)
+    ));
     let share = |part: u64, rest: u64| part as f64 * 100.0 / (part + rest).max(1) as f64;
     line(format!(
         "rules ({}): filters matched {:.1} % of packets down and {:.1} % up, classifiers {:.1} %: {}",
@@ -296,6 +311,10 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
     ));
     if common.workers > 1 {
         let busy: Vec<_> = common.worker_utilisation.iter().map(|busy| format!("{:.0} %", busy * 100.0)).collect();
-        line(format!("workers busy {}; {} packets handed over between them", busy.join(", "), count(common.handed_over)));
+        line(format!(
+            "workers busy {}; {} packets handed over between them",
+            busy.join(", "),
+            count(common.handed_over)
+        ));
     }
 }

@@ -110,7 +110,13 @@ impl ServiceFlows {
 
 impl Queues {
     /// From windows of the gateway, and from what its far ends found over all of them.
-    pub(super) fn of(settings: &CableSettings, port: PortKind, rig: &CableRig<'_>, windows: &[Window], found: &Overload) -> Self {
+    pub(super) fn of(
+        settings: &CableSettings,
+        port: PortKind,
+        rig: &CableRig<'_>,
+        windows: &[Window],
+        found: &Overload,
+    ) -> Self {
         let waiting = |window: &Window| window.workers.iter().map(|slice| slice.waiting).sum::<f64>();
         let [aqm_drops, full_drops] = rig.queue_drops();
         let delay = |(ns, packets): (u64, u64)| ns as f64 / packets.max(1) as f64 / 1e6;
@@ -160,7 +166,8 @@ impl Matches {
 
     /// Whether the gateway's counts are those of the packets that were made; of packets lost before, both lack.
     fn is_right(&self, made: [Decided; 2]) -> bool {
-        let arrived = [0, 1].map(|n: usize| self.filter_permitted[n] + self.filter_unmatched[n] + self.filter_denied[n]);
+        let arrived =
+            [0, 1].map(|n: usize| self.filter_permitted[n] + self.filter_unmatched[n] + self.filter_denied[n]);
         let lost: u64 = [0, 1].map(|n: usize| made[n].packets.saturating_sub(arrived[n])).iter().sum();
         let near = |made: u64, counted: u64| counted <= made && made - counted <= lost;
         self.filter_denied == [0, 0]

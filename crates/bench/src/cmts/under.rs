@@ -3,6 +3,7 @@
 use cmts::assemble::assemble;
 use cmts::gateway::CableGateway;
 use frame::{ArenaConfig, Caps};
+use port::Steer;
 use traffic::Clock;
 use traffic::cable::Plant;
 
@@ -150,6 +151,15 @@ impl UnderTest for Cable {
 
     fn bytes(gateway: &CableGateway) -> usize {
         gateway.state().bytes()
+    }
+
+    fn steer(&self, _workers: u16) -> Steer {
+        let mut steer = Steer::new();
+        for (group, (first, last)) in (0..).zip(self.settings.hosts_of_groups()) {
+            // Ranges of one formula do not overlap.
+            let _ = steer.give(first.into(), last.into(), self.settings.worker_of(group));
+        }
+        steer
     }
 
     fn waiting(gateway: &CableGateway) -> u64 {
