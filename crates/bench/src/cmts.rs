@@ -16,9 +16,9 @@
 //! | `differences` | what is not alike with the published measurement |
 //!
 //! In memory the far ends are on the worker's thread. Everything goes by a clock that only the gateway's own work moves
-//! ([`crate::work_clock`]): channels, rates of service flows and active queue management are as fast beside the gateway as they
-//! would be if packets came from elsewhere. On interfaces the far ends have a thread of their own. Everywhere every frame is
-//! taken apart, decrypted, checked.
+//! ([`crate::work_clock`]): channels, rates of service flows and active queue management are as fast beside the gateway
+//! as they would be if packets came from elsewhere. On interfaces the far ends have a thread of their own. Everywhere
+//! every frame is taken apart, decrypted, checked.
 
 mod alone;
 mod beside;

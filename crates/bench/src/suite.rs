@@ -259,7 +259,8 @@ impl Suite {
         };
         let CableReport { common, cable } = &found;
         let under = format!(
-            "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC, BPI+, rates, priorities, AQM and mixed rules on, both directions, {:.1} s",
+            "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC, BPI+, rates, priorities, AQM and \
+             mixed rules on, both directions, {:.1} s",
             common.port, cable.service_groups, cable.modems, cable.channels, common.seconds
         );
         let lost = cable.lost_unexpectedly;

@@ -100,8 +100,8 @@ pub struct Share {
     pub first_flow: u32,
 }
 
-/// What a worker's far ends take for themselves on its thread: cycles to make and to check packets; and of those to make
-/// packets, the ones in turns in which none came.
+/// What a worker's far ends take for themselves on its thread: cycles to make and to check packets; and of those to
+/// make packets, the ones in turns in which none came.
 pub type FarCycles = Arc<[AtomicU64; 3]>;
 
 /// What stands in memory where a worker's interfaces would be.

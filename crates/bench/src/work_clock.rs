@@ -1,6 +1,6 @@
-//! A clock that only a gateway's own work moves: where the far ends of its ports are on the worker's thread, what they take to
-//! make and to check packets is not in it. Queues, rates and channels that go by it stand as they would if packets came from
-//! elsewhere.
+//! A clock that only a gateway's own work moves: where the far ends of its ports are on the worker's thread, what they
+//! take to make and to check packets is not in it. Queues, rates and channels that go by it stand as they would if
+//! packets came from elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +40,8 @@ impl WorkClock {
         Clock::Simulated(self.now_ns.clone())
     }
 
-    /// From now on each turn without packets moves it so many nanoseconds further: time without work passes at once. 0: no
-    /// more.
+    /// From now on each turn without packets moves it so many nanoseconds further: time without work passes at once. 0:
+    /// no more.
     pub fn skip_idle(&self, ns: u64) {
         self.skip_ns.store(ns, Ordering::Relaxed);
     }

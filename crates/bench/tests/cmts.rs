@@ -21,8 +21,8 @@ fn short(seconds: f64, change: impl FnOnce(&mut CableOptions)) -> CableReport {
     report
 }
 
-/// Everything sent arrived, once, in order, whole, where it belongs; but what queues dropped of service flows that are offered
-/// more than their rate. Rules matched what they were to match.
+/// Everything sent arrived, once, in order, whole, where it belongs; but what queues dropped of service flows that are
+/// offered more than their rate. Rules matched what they were to match.
 fn whole(report: &CableReport) {
     let (common, cable) = (&report.common, &report.cable);
     let (down, up) = (&common.directions.downlink, &common.directions.uplink);
@@ -103,8 +103,8 @@ fn the_result_is_the_object_that_every_benchmark_gives() {
     assert_eq!(again.cable.sweep, report.cable.sweep);
 }
 
-/// Some service flows are offered more than they may have: their queues stand, active queue management drops, they get their
-/// rate, and the others do not wait for them.
+/// Some service flows are offered more than they may have: their queues stand, active queue management drops, they get
+/// their rate, and the others do not wait for them.
 #[test]
 fn queues_of_overloaded_service_flows_stand() {
     let report = short(1.0, |_| {});

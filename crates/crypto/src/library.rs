@@ -15,8 +15,9 @@ const _: () = assert!(BUFFERS > MOST + BURST);
 /// Bytes of a buffer.
 const BUFFER: usize = 2048;
 
-/// The library's burst calls on buffers of its own: frames as they come, no order by length, no queue, no flush while more
-/// come. By libipsec-mb where that is built in and the processor serves it; else by RustCrypto, one frame at a time.
+/// The library's burst calls on buffers of its own: frames as they come, no order by length, no queue, no flush while
+/// more come. By libipsec-mb where that is built in and the processor serves it; else by RustCrypto, one frame at a
+/// time.
 ///
 /// Frames are encrypted with their CRC32, or decrypted without: as a CMTS does downstream and upstream.
 pub struct Library {
@@ -65,8 +66,8 @@ impl Library {
     /// Frames of a burst, at most.
     pub const BURST: usize = BURST;
 
-    /// Puts a frame of `bytes` bytes without CRC in place, filled with `fill`. False when the burst is full, no key is there
-    /// or the size is none of an Ethernet frame's, 14 to 2000.
+    /// Puts a frame of `bytes` bytes without CRC in place, filled with `fill`. False when the burst is full, no key is
+    /// there or the size is none of an Ethernet frame's, 14 to 2000.
     pub fn put(&mut self, bytes: usize, fill: u8) -> bool {
         if self.ready.len() == BURST || self.keys == 0 || !(14..=2000).contains(&bytes) {
             return false;
@@ -78,7 +79,8 @@ impl Library {
         true
     }
 
-    /// Works on the frames that were put in place. Returns how many are through; others may be in flight until more come.
+    /// Works on the frames that were put in place. Returns how many are through; others may be in flight until more
+    /// come.
     pub fn run(&mut self) -> usize {
         let crc = self.direction == Direction::Encrypt;
         let Some((lanes, burst)) = &mut self.lanes else { return self.soft(crc) };
@@ -88,8 +90,8 @@ impl Library {
         for (at, bytes, key) in self.ready.drain(..) {
             let bytes = if crc { bytes + CRC } else { bytes };
             let frame = &mut self.buffers[at][..bytes];
-            // SAFETY: buffers and keys live as long as the lanes, and neither vector ever grows; a buffer is used again after
-            // more frames than can be in flight.
+            // SAFETY: buffers and keys live as long as the lanes, and neither vector ever grows; a buffer is used again
+            // after more frames than can be in flight.
             #[allow(unsafe_code)]
             unsafe {
                 burst.push(frame, (&self.lane_keys[key], 16), CLEAR as u8, crc, 0);

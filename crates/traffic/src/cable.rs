@@ -6,7 +6,7 @@
 //! | [`Downstream`] | the device as a receiver: DEPI packets become frames again, each looked at from every side |
 //! | [`Resequencer`] | the order of one DSID, restored |
 //! | [`Upstream`] | the device as a sender: bursts of modems, cut anywhere |
-//! | [`filter_group`], [`classifiers`] | rules of mixed kinds, which a gateway is configured by and packets are shaped by |
+//! | [`filter_group`], [`classifiers`] | rules of mixed kinds: a gateway is configured by them, packets match them |
 //! | [`Hosts`] | the network side: sends to the hosts behind modems, looks at what comes from them |
 //!
 //! It shares the wire formats with the gateway and nothing else, so that neither can be wrong unnoticed.

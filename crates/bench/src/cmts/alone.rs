@@ -1,5 +1,5 @@
-//! The cipher without a gateway, on the same sizes with as many keys: the library by its own calls, and the gateway's engine
-//! around it. CRC and encryption as downstream; where there is no traffic downstream, decryption as upstream.
+//! The cipher without a gateway, on the same sizes with as many keys: the library by its own calls, and the gateway's
+//! engine around it. CRC and encryption as downstream; where there is no traffic downstream, decryption as upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -161,7 +161,8 @@ impl CableSettings {
         let mut channel = |name: &str, count: u32, capacity: &str, session: u32| {
             let _ = writeln!(
                 t,
-                "[[service_group.channel]]\nname = \"{name}\"\ncount = {count}\ncapacity = \"{capacity}\"\nsession = {session}"
+                "[[service_group.channel]]\nname = \"{name}\"\ncount = {count}\ncapacity = \"{capacity}\"\nsession = \
+                 {session}"
             );
         };
         let groups: Vec<String> = match self.channels {
@@ -202,7 +203,8 @@ impl CableSettings {
         let [high, low] = range.start.to_be_bytes();
         let _ = writeln!(
             t,
-            "[[service_group.modem]]\ncount = {}\nmac = \"{}\"\nprofile = \"{profile}\"\nhosts = {}\nipv4 = \"{address}\"\n\
+            "[[service_group.modem]]\ncount = {}\nmac = \"{}\"\nprofile = \"{profile}\"\nhosts = {}\nipv4 = \
+             \"{address}\"\n\
              host_mac = \"{host_mac}\"\nsid = {}\nsaid = {}\nkey = \"{:032x}\"\niv = \"{:032x}\"",
             range.len(),
             Mac([2, 0xca, g as u8, sixth as u8, high, low]), // at most 8 groups, 6 sixths

@@ -1,5 +1,5 @@
-//! What is not alike between a measurement and the published one: so that no figure stands beside another as if they were of the
-//! same thing.
+//! What is not alike between a measurement and the published one: so that no figure stands beside another as if they
+//! were of the same thing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,7 +126,8 @@ fn workload(settings: &CableSettings, add: &mut impl FnMut(&str, &str, String)) 
     );
 }
 
-/// What service flows may carry. The publication has eight service-flow queues of a modem, four active, and says no more.
+/// What service flows may carry. The publication has eight service-flow queues of a modem, four active, and says no
+/// more.
 fn limits(settings: &CableSettings, add: &mut impl FnMut(&str, &str, String)) {
     let limits = &settings.limits;
     let word = |on: bool| if on { "on" } else { "off" };

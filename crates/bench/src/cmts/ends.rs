@@ -18,8 +18,8 @@ pub const OFFERED: f64 = 0.9;
 const GIVEN_UP: Duration = Duration::from_secs(1);
 /// Bytes of the Ethernet frames in a full packet of UEPI: what a burst upstream is counted in.
 const UEPI_BYTES: f64 = 1300.0;
-/// In memory, packets upstream on their way at most, beside one of each modem: a gateway with more to do than it can is sent
-/// no more than it takes, as by grants.
+/// In memory, packets upstream on their way at most, beside one of each modem: a gateway with more to do than it can is
+/// sent no more than it takes, as by grants.
 const UPSTREAM_ON_THEIR_WAY: u64 = 512;
 /// On links, packets of UEPI at a time.
 const BURSTS: u64 = 8;
@@ -372,7 +372,8 @@ impl Network {
         }
     }
 
-    /// Packets to overloaded modems wait long and may be dropped: they are paced by the clock, and are not counted here.
+    /// Packets to overloaded modems wait long and may be dropped: they are paced by the clock, and are not counted
+    /// here.
     fn has_room(&mut self) -> bool {
         let Some(most) = self.at_most else { return true };
         let (hosts, heard) = (self.ends.hosts(), self.ends.devices().0.heard());

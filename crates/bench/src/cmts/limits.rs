@@ -1,5 +1,5 @@
-//! What service flows may carry: rates, peak rates, priorities and active queue management, and the modems that are offered
-//! more than that, so that queues stand.
+//! What service flows may carry: rates, peak rates, priorities and active queue management, and the modems that are
+//! offered more than that, so that queues stand.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ const PEAK: f64 = 1.25;
 /// Maximum traffic burst: the bytes of so much time at the maximum sustained rate, in seconds; and the least.
 const BURST_SECONDS: f64 = 0.025;
 const LEAST_BURST: u64 = 3044;
-/// Bytes that all queues of overloaded flows may hold together: about half of the packets that may wait, of their mean size.
+/// Bytes that all queues of overloaded flows may hold together: about half of the packets that may wait, of their mean
+/// size.
 const STANDING: u64 = 6_000 * 998;
 /// Packets of a modem that go to its primary service flow, as published.
 const PRIMARY: f64 = 0.9;

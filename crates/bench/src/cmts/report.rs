@@ -48,8 +48,8 @@ pub struct Cable {
     pub crypto_cycles: f64,
     /// And everything beyond: lookup, rules, queues, framing, encapsulation, routes, the worker's loop.
     pub beyond_crypto_cycles: f64,
-    /// What the cipher's library alone takes for the same sizes, called without the gateway's engine, measured in turns with
-    /// the gateway.
+    /// What the cipher's library alone takes for the same sizes, called without the gateway's engine, measured in turns
+    /// with the gateway.
     pub cipher_alone_cycles: f64,
     /// The same of the gateway's engine with its queue of jobs around the library.
     #[serde(default)]
@@ -242,8 +242,8 @@ impl CableReport {
     }
 }
 
-/// A cable gateway's own keys, from windows in which `gbps` were forwarded; `alone`: cycles that the library and the engine
-/// take for a packet.
+/// A cable gateway's own keys, from windows in which `gbps` were forwarded; `alone`: cycles that the library and the
+/// engine take for a packet.
 fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, alone: [f64; 2]) -> Cable {
     let mut all = Delta::default();
     windows.iter().for_each(|window| all.add(&together(window)));

@@ -1,5 +1,5 @@
-//! A gateway with its far ends on any kind of ports: counting begins when queues stand as they will, and ends when everything
-//! has arrived.
+//! A gateway with its far ends on any kind of ports: counting begins when queues stand as they will, and ends when
+//! everything has arrived.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -14,8 +14,8 @@ use crate::options::{PortKind, ReceiveWork};
 use crate::thread::cpus;
 use crate::window::{Closing, How, Rig, Window};
 
-/// Of the gateway's own time, how long overloaded service flows are sent to before counting begins, in nanoseconds: active
-/// queue management lets bursts of 142 ms pass (CM-SP-MULPI, annex M) and finds its probability in some seconds.
+/// Of the gateway's own time, how long overloaded service flows are sent to before counting begins, in nanoseconds:
+/// active queue management lets bursts of 142 ms pass (CM-SP-MULPI, annex M) and finds its probability in some seconds.
 const FILL_NS: u64 = 4_000_000_000;
 /// The same on links, by the wall's clock.
 const FILL: Duration = Duration::from_millis(1_200);
@@ -65,7 +65,8 @@ impl<'a> CableRig<'a> {
         Ok(made(Box::new(ready.rig), bytes, nic, Some(bed)))
     }
 
-    /// Fills the queues that will stand, and plays traffic that is not looked at in particular; counting begins behind it.
+    /// Fills the queues that will stand, and plays traffic that is not looked at in particular; counting begins behind
+    /// it.
     ///
     /// # Errors
     /// What broke, or [`BenchError::Interrupted`].
@@ -108,8 +109,8 @@ impl<'a> CableRig<'a> {
         filled
     }
 
-    /// Packets that queues dropped since counting began, by active queue management and because they were full: those of
-    /// service flows that are offered more than their rate.
+    /// Packets that queues dropped since counting began, by active queue management and because they were full: those
+    /// of service flows that are offered more than their rate.
     pub fn queue_drops(&self) -> [u64; 2] {
         ["flow_aqm", "flow_queue_full"].map(|reason| {
             let named = self.drops.iter().filter(|(name, _)| **name == format!("downstream.qos.{reason}"));

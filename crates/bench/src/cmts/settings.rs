@@ -1,11 +1,11 @@
 //! The published reference workload of a vCMTS data plane, as a configuration and as the other side knows it.
 //!
-//! 300 modems a service group with 4 addresses each; 6 filter groups of 16 rules, 2 per modem, a tenth of packets matched,
-//! default permit; 16 classifier rules, a tenth of packets to one of 3 service flows; 8 service flows, 4 active; 6 OFDM
-//! channels of 1.89 Gbit/s in 2 bonding groups, or 2 with 32 SC-QAM of 42.24 Mbit/s in 4; AES and CRC on every packet
-//! downstream, no CRC verified upstream; grants of 2 KB; upstream a tenth of downstream. Beside that what an operator has on:
-//! rates, peak rates, priorities and active queue management of every service flow, and some modems that are offered more than
-//! they may have.
+//! 300 modems a service group with 4 addresses each; 6 filter groups of 16 rules, 2 per modem, a tenth of packets
+//! matched, default permit; 16 classifier rules, a tenth of packets to one of 3 service flows; 8 service flows, 4
+//! active; 6 OFDM channels of 1.89 Gbit/s in 2 bonding groups, or 2 with 32 SC-QAM of 42.24 Mbit/s in 4; AES and CRC on
+//! every packet downstream, no CRC verified upstream; grants of 2 KB; upstream a tenth of downstream. Beside that what
+//! an operator has on: rates, peak rates, priorities and active queue management of every service flow, and some modems
+//! that are offered more than they may have.
 
 use std::net::Ipv4Addr;
 
@@ -195,7 +195,8 @@ impl CableSettings {
             }
             _ if self.limits.set(key, value)? => {}
             _ => {
-                let names = "service_groups, modems, hosts, channels, size, upstream, downstream, mtu, segments, encrypt, rules";
+                let names = "service_groups, modems, hosts, channels, size, upstream, downstream, mtu, segments, \
+                 encrypt, rules";
                 let names = format!("{names}, {}", Limits::KEYS);
                 return Err(BenchError::Asked(format!("`{key}` is nothing to set here; there are {names}")));
             }

@@ -66,11 +66,13 @@ impl CableReport {
         };
         line(match common.port.as_str() {
             "memory" if common.worker_utilisation.iter().all(|busy| *busy > 0.98) => {
-                "time is the gateway's own: rates, queues and channels go by a clock without the time to make and to check packets"
+                "time is the gateway's own: rates, queues and channels go by a clock without the time to make and to \
+                 check packets"
                     .to_owned()
             }
             "memory" => format!(
-                "time is the gateway's own; it was busy {:.0} % of it, for channels are offered {:.0} % of what they carry: with \
+                "time is the gateway's own; it was busy {:.0} % of it, for channels are offered {:.0} % of what they \
+                 carry: with \
                  nothing else to wait for it might forward {}",
                 crate::window::median(common.worker_utilisation.iter().copied()) * 100.0,
                 OFFERED * 100.0,
@@ -97,14 +99,16 @@ impl CableReport {
             ),
         });
         line(format!(
-            "{}, its own calls alone: {:.0} cycles on the same sizes; the engine around it, alone: {:.0}; in the gateway {:.2} \
+            "{}, its own calls alone: {:.0} cycles on the same sizes; the engine around it, alone: {:.0}; in the \
+             gateway {:.2} \
              times the library alone",
             cable.cipher, cable.cipher_alone_cycles, cable.engine_alone_cycles, cable.crypto_ratio
         ));
         if common.port != "memory" {
             let r = &common.reference;
             line(format!(
-                "{}: {}, {:.2} Gbit/s (Trx {:.0} ns, Ttx {:.0} ns); busy all the time, the gateway has {:.1} % of its packets",
+                "{}: {}, {:.2} Gbit/s (Trx {:.0} ns, Ttx {:.0} ns); busy all the time, the gateway has {:.1} % of \
+                 its packets",
                 r.name,
                 rate(r.mpps),
                 r.gbps_l2,
@@ -260,7 +264,8 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
     if flows.overloaded_modems > 0 {
         let rate = flows.overloaded.sustained.unwrap_or(0) as f64 / 1e6;
         line(format!(
-            "{} modems are offered {} times their {rate} Mbit/s: {:.1} packets wait in the mean, {} dropped by AQM and {} by full \
+            "{} modems are offered {} times their {rate} Mbit/s: {:.1} packets wait in the mean, {} dropped by AQM \
+             and {} by full \
              queues, as is expected",
             flows.overloaded_modems,
             flows.overload_factor,
@@ -270,7 +275,8 @@ fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
         ));
         if queues.carried_ratio > 0.0 {
             line(format!(
-                "they were offered {:.1} % of their rate and got {:.1} %, the furthest {:+.1} %; delay {:.2} ms, of all other \
+                "they were offered {:.1} % of their rate and got {:.1} %, the furthest {:+.1} %; delay {:.2} ms, of \
+                 all other \
                  service flows {:.3} ms",
                 queues.offered_ratio * 100.0,
                 queues.carried_ratio * 100.0,

@@ -144,7 +144,8 @@ impl Queues {
 }
 
 impl Matches {
-    /// What packets were made for, and what the gateway counted, both since it began. On links packets may be lost before.
+    /// What packets were made for, and what the gateway counted, both since it began. On links packets may be lost
+    /// before.
     pub(super) fn of(settings: &CableSettings, counters: &BTreeMap<&'static str, u64>, totals: &Totals) -> Self {
         let counted = |name: &str| counters.get(name).copied().unwrap_or(0);
         let both = |down: &str, up: &str| [counted(down), counted(up)];

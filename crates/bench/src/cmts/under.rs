@@ -34,8 +34,8 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// For ports of that kind. In memory the far ends go by the clock of their worker's own work, elsewhere by the time stamp
-    /// counter.
+    /// For ports of that kind. In memory the far ends go by the clock of their worker's own work, elsewhere by the time
+    /// stamp counter.
     ///
     /// # Errors
     /// What cannot be.
@@ -72,7 +72,8 @@ impl Cable {
         let CableSettings { groups, workers, mtu, .. } = settings;
         if workers > groups {
             return Err(BenchError::Asked(format!(
-                "--workers {workers}: service groups are spread over workers, and there are {groups}; allowed: 1 to {groups}, \
+                "--workers {workers}: service groups are spread over workers, and there are {groups}; allowed: 1 to \
+                 {groups}, \
                  or more with --service-groups"
             )));
         }

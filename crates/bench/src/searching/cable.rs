@@ -40,8 +40,8 @@ impl<'s> CableDevice<'s> {
         Ok(device)
     }
 
-    /// Lets everything arrive. Packets sent, and delivered or dropped by queues whose service flows are offered more than
-    /// their rate, since the last time.
+    /// Lets everything arrive. Packets sent, and delivered or dropped by queues whose service flows are offered more
+    /// than their rate, since the last time.
     fn arrived(&mut self) -> Result<[u64; 2], BenchError> {
         let totals = self.rig.drain()?;
         let dropped = totals.expected(self.rig.queue_drops().iter().sum());

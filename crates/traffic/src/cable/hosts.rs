@@ -174,8 +174,8 @@ impl Hosts {
         }
     }
 
-    /// Sends some modems more than their service flows may carry: they are paced by the clock, and the others get what is
-    /// sent beside, in turn.
+    /// Sends some modems more than their service flows may carry: they are paced by the clock, and the others get what
+    /// is sent beside, in turn.
     pub fn exceed(&mut self, excess: Excess) {
         for modem in &excess.modems {
             if let Some(is) = self.is_excess.get_mut(*modem as usize) {

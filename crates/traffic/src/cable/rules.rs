@@ -1,8 +1,9 @@
-//! Filter groups and classifiers of mixed kinds, as operators have them: addresses with prefixes, protocols, ranges of ports,
-//! types of service, Ethernet addresses. Plain data: a gateway is configured by it, and packets are shaped to match it.
+//! Filter groups and classifiers of mixed kinds, as operators have them: addresses with prefixes, protocols, ranges of
+//! ports, types of service, Ethernet addresses. Plain data: a gateway is configured by it, and packets are shaped to
+//! match it.
 //!
-//! No field is in all rules of a list, so a gateway can neither look all of them up by one key, nor tell by one comparison
-//! that a packet matches none.
+//! No field is in all rules of a list, so a gateway can neither look all of them up by one key, nor tell by one
+//! comparison that a packet matches none.
 
 use std::net::Ipv4Addr;
 
@@ -138,8 +139,8 @@ fn servers(kind: u8, group: u16, len: u8) -> (Ipv4Addr, u8) {
     (Ipv4Addr::new(SERVERS[0], SERVERS[1], kind * 16 + group as u8, 0), len) // six groups
 }
 
-/// The rules of a filter group, the highest priority first. Ten permit what packets of the workload can match, by different
-/// fields; six are what operators deny or permit beside them.
+/// The rules of a filter group, the highest priority first. Ten permit what packets of the workload can match, by
+/// different fields; six are what operators deny or permit beside them.
 pub fn filter_group(group: u16) -> [FilterRule; FILTER_RULES as usize] {
     let at = 30_000 + group * 100;
     let precedence = (group as u8 + 1) << 5; // 1 to 6

@@ -38,8 +38,8 @@ fn judges_agree_with_every_frame() {
     assert!(found["whole"].as_u64() > Some(200) && found["split"].as_u64() > Some(200), "{found}");
 }
 
-/// Modems that are to get more than they may are sent it by the clock, however much the others get; never more than every second
-/// packet, and alone if nothing else is to be sent.
+/// Modems that are to get more than they may are sent it by the clock, however much the others get; never more than
+/// every second packet, and alone if nothing else is to be sent.
 #[test]
 fn excess_is_paced_by_the_clock() {
     let plant = plant(Carrier::Ip, [Cookie::None; 2]);
