@@ -76,13 +76,21 @@ impl Default for CableOptions {
 /// Sizes of a sweep (RFC 2544, 9.1).
 pub const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
+/// Whether it can be measured as asked.
+///
+/// # Errors
+/// [`BenchError::Asked`]: what cannot be, and what is allowed.
+pub fn check(options: &CableOptions) -> Result<(), BenchError> {
+    Cable::check(&options.settings, options.port)
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, BenchError> {
     let port = options.port;
-    Cable::check(&options.settings, port)?;
+    check(options)?;
     let mut report = measured(&options.settings, port, options.seconds, true, stop)?;
     for size in &options.sweep {
         let settings = CableSettings { size: Some(*size), ..options.settings.clone() };

@@ -32,7 +32,7 @@ Examples:
   sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
-  weir bench cmts-imix --set aqm=off --set upstream=1; or rate, peak_rate, priorities, overload, rules, downstream
+  weir bench cmts-imix --set aqm=off --set upstream=1 (all keys: docs/benchmarks.md, Cable)
   sudo weir bench cmts-imix --port all             the same over links of its own
   weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
@@ -298,7 +298,7 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
 
 /// `cmts-imix`: one report for each kind of port and number of service groups.
 fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    use ::bench::cmts::{CableOptions, SIZES, run};
+    use ::bench::cmts::{CableOptions, SIZES, check, run};
     let ports = match args.port() {
         "all" => PortKind::SOCKETS.to_vec(),
         word => vec![word.parse::<PortKind>().map_err(usage)?],
@@ -321,6 +321,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     for port in ports {
         for groups in first..=last {
             (options.port, options.settings.groups) = (port, groups);
+            check(&options).map_err(usage)?;
             reports.push(run(&options, stop)?);
         }
     }
