@@ -465,7 +465,7 @@ fn beside(results: &Results) -> String {
         };
         body += "<p class='lead'>What is not alike with the published measurement:</p>";
         let rows: Vec<_> = results.differences.iter().map(cells).collect();
-        body += &table(&["workload", "=what", "=there", "=here"], &rows);
+        body += &table(&["workload", "=what", "there", "here"], &rows);
     }
     section("Beside the published figures", &body)
 }
