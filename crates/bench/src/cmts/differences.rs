@@ -67,7 +67,7 @@ fn machine(
             ),
         );
     }
-    add("processor", "Xeon Gold 6148 at 2.4 GHz without turbo, or c5n (Xeon Platinum, 3.0 GHz)", host.cpu.clone());
+    add("processor", "Xeon Gold 6148 at 2.4 GHz without turbo, or c5n instances at 3.0 GHz", host.cpu.clone());
     if settings.encrypt {
         add("encryption", "four QuickAssist cards on premise; none on c5n", format!("on the worker's core: {cipher}"));
     }

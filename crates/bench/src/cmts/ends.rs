@@ -198,7 +198,7 @@ impl Ends {
     }
 }
 
-/// Packets and bytes found right so far, and what came since the last look.
+/// Packets and bytes counted so far, and how many more since the last look.
 #[derive(Default)]
 struct Right((u64, u64));
 
@@ -228,6 +228,8 @@ pub struct Devices {
     ending: u64,
     settled_ns: u64,
     right: Right,
+    /// Packets and bytes made so far.
+    made: Right,
 }
 
 impl Devices {
@@ -246,6 +248,7 @@ impl Devices {
             ending: 0,
             settled_ns: 0,
             right: Right::default(),
+            made: Right::default(),
         }
     }
 
@@ -308,6 +311,11 @@ impl End for Devices {
         space.get_mut(..len)?.copy_from_slice(&packet);
         devices.1.recycle(packet);
         Some(len)
+    }
+
+    fn carried(&mut self) -> Option<(u64, u64)> {
+        let said = self.ends.devices().1.said();
+        Some(self.made.since((said.packets, said.bytes)))
     }
 
     fn check(&mut self, frame: &[u8]) -> Checked {
