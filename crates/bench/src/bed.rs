@@ -158,13 +158,18 @@ impl Bed {
         self.set_up(under, kind, (instances, workers), Some(&under.links()?))
     }
 
-    /// Sets up a gateway of one worker, with its own far ends as the load.
+    /// Sets up a gateway of so many workers on one pair of interfaces, with its own far ends as the load.
     ///
     /// # Errors
     /// What cannot be, or what the system refused.
-    pub(crate) fn with_far_ends<U: UnderTest>(&mut self, under: &U, kind: PortKind) -> Result<Ready, BenchError> {
+    pub(crate) fn with_far_ends<U: UnderTest>(
+        &mut self,
+        under: &U,
+        kind: PortKind,
+        workers: u16,
+    ) -> Result<Ready, BenchError> {
         let link = self.links;
-        let mut ready = self.set_up(under, kind, (1, 1), None)?;
+        let mut ready = self.set_up(under, kind, (1, workers), None)?;
         let share = Share { workers: 1, worker: 0, users: 0..under.size().0, first_flow: 0 };
         ready.rig.load_with(link, under.far_side(&share)?)?;
         Ok(ready)
@@ -185,7 +190,7 @@ impl Bed {
         let (mut session_bytes, mut said, mut base, mut views) = (0, String::new(), 0u32, vec![]);
         for instance in 0..usize::from(instances) {
             let link = self.link(kind)?;
-            let steer = traffic.map_or_else(Steer::new, |traffic| steer(traffic, workers));
+            let steer = traffic.map_or_else(|| under.steer(workers), |traffic| steer(traffic, workers));
             let arena = arena(ArenaConfig { slots: self.slots * u32::from(workers), ..ArenaConfig::default() })?;
             let mut opened = Vec::new();
             for worker in 0..workers {
@@ -199,7 +204,7 @@ impl Bed {
             let made = under.assemble(workers, &caps)?;
             controls.push(made.control);
             for (worker, ((init, _), (pool, ports))) in made.workers.into_iter().zip(opened).enumerate() {
-                let mut run = Working::new(init, pool, ports.into());
+                let mut run = Working::new(init, pool, ports.into()).noted::<U>();
                 run.turns(1);
                 session_bytes += U::bytes(run.gateway());
                 views.push(run.view());

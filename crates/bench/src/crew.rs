@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use engine::{Gateway, Idle, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig, WorkerInit};
 use frame::{Pool, Port};
+use table::hint::{tsc, tsc_hz};
 
 use crate::core_clock::CoreClock;
 use crate::error::BenchError;
@@ -14,8 +16,9 @@ use crate::noise::ThreadNoise;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
-use crate::under_test::{FarCycles, time};
+use crate::under_test::{FarCycles, UnderTest, time};
 use crate::window::How;
+use crate::work_clock::{Mover, WorkClock};
 
 /// Something that plays its voice in a window, on a thread of its own.
 pub trait Player: Send {
@@ -43,6 +46,10 @@ pub struct Slice {
     pub noise: ThreadNoise,
     /// Whether it ran before the machine's ordinary threads.
     pub urgent: bool,
+    /// Packets that waited in the gateway's queues, on average over its turns.
+    pub waiting: f64,
+    /// What the gateway counted of its own from the window's begin to its end.
+    pub counters: BTreeMap<&'static str, u64>,
     /// Traffic that was made and checked; of a load.
     pub traffic: Option<traffic::TrialResult>,
     /// Why it could not play.
@@ -186,6 +193,14 @@ pub struct Working<G: Gateway> {
     worker: Worker<G>,
     ports: Vec<String>,
     far: FarCycles,
+    mover: Option<Mover>,
+    notes: Option<Notes<G>>,
+}
+
+/// What is read of a gateway beside its worker's statistics.
+struct Notes<G> {
+    waiting: fn(&G) -> u64,
+    counters: fn(&G) -> Vec<(&'static str, u64)>,
 }
 
 impl<G: Gateway> Working<G> {
@@ -199,13 +214,25 @@ impl<G: Gateway> Working<G> {
         let names = ports.iter().map(|port| port.caps().name).collect();
         let config = WorkerConfig { time, idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.plane, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
-        Self { worker, ports: names, far: FarCycles::default() }
+        Self { worker, ports: names, far: FarCycles::default(), mover: None, notes: None }
     }
 
     /// Takes what far ends on its thread take off its cycles.
     #[must_use]
     pub(crate) fn apart_from(self, far: FarCycles) -> Self {
         Self { far, ..self }
+    }
+
+    /// Has its own work move the clock that it was made with.
+    #[must_use]
+    pub(crate) fn moves(self, clock: Option<WorkClock>) -> Self {
+        Self { mover: clock.map(|clock| Mover::new(clock, tsc_hz())), ..self }
+    }
+
+    /// Has what a gateway under test counts of its own read in windows.
+    #[must_use]
+    pub(crate) fn noted<U: UnderTest<Gateway = G>>(self) -> Self {
+        Self { notes: Some(Notes { waiting: U::waiting, counters: U::counters }), ..self }
     }
 
     /// Lets it do so many turns here and now: what was asked of it before it plays.
@@ -226,15 +253,62 @@ impl<G: Gateway> Working<G> {
     }
 }
 
+/// A turn of a worker whose thread far ends are on, too.
+struct Apart {
+    begin: u64,
+    far: [u64; 2],
+}
+
+impl Apart {
+    fn look(far: &FarCycles) -> [u64; 2] {
+        [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed))
+    }
+
+    fn begin(far: &FarCycles) -> Self {
+        Self { begin: tsc(), far: Self::look(far) }
+    }
+
+    /// Ticks of the turn without what far ends took; what they took in a turn that moved nothing is noted apart.
+    fn end(self, far: &FarCycles, moved: bool) -> u64 {
+        let all = tsc().wrapping_sub(self.begin);
+        let now = Self::look(far);
+        let took = [0, 1].map(|n: usize| now[n] - self.far[n]);
+        if !moved {
+            // Nobody else writes it.
+            far[2].store(far[2].load(Ordering::Relaxed) + took[0], Ordering::Relaxed);
+        }
+        all.saturating_sub(took[0] + took[1])
+    }
+}
+
 impl<G: Gateway> Player for Working<G> {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
-        let (view, far, worker) = (self.view(), &self.far, &mut self.worker);
+        let view = self.view();
+        let Self { worker, far, mover, notes, .. } = self;
         let before = worker.port_counters();
-        worker.resume();
-        let slice = match how.clocked {
-            true => sampled(&view, far, score, || worker.turn_clocked::<Tsc>()),
-            false => sampled(&view, far, score, || worker.turn_clocked::<NoClock>()),
+        let counted = |worker: &Worker<G>, notes: &Option<Notes<G>>| {
+            notes.as_ref().map(|notes| (notes.counters)(worker.gateway())).unwrap_or_default()
         };
+        let counted_before = counted(worker, notes);
+        worker.resume();
+        let (mut waiting, mut turns) = (0, 0u64);
+        let slice = sampled(&view, far, score, || {
+            let apart = Apart::begin(far);
+            let moved = match how.clocked {
+                true => worker.turn_clocked::<Tsc>(),
+                false => worker.turn_clocked::<NoClock>(),
+            };
+            if let Some(mover) = mover {
+                mover.worked(apart.end(far, moved), moved);
+            }
+            if let Some(notes) = notes {
+                (waiting, turns) = (waiting + (notes.waiting)(worker.gateway()), turns + 1);
+            }
+            moved
+        });
+        let since = counted(worker, notes).into_iter().zip(counted_before);
+        let counters = since.map(|((name, now), (_, before))| (name, now.saturating_sub(before))).collect();
+        let slice = Slice { waiting: waiting as f64 / turns.max(1) as f64, counters, ..slice };
         let mut lost_at_ports = BTreeMap::new();
         for ((name, now), before) in self.ports.iter().zip(worker.port_counters()).zip(&before) {
             for (what, packets) in now.lost_since(before) {

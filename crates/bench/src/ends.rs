@@ -12,6 +12,7 @@ use crate::crew::{Left, Player, Slice};
 use crate::score::{Part, Score};
 use crate::under_test::{FarCycles, FarSide, MemoryLoad};
 use crate::window::How;
+use crate::work_clock::WorkClock;
 
 /// What stands behind a port of the gateway: it makes the frames that the port receives, and checks those that it sends.
 pub trait End: Send {
@@ -31,6 +32,11 @@ pub trait End: Send {
 
     /// Writes the next frame and returns its length; none: there is none, or no room for it.
     fn write(&mut self, space: &mut [u8]) -> Option<usize>;
+
+    /// After each burst: packets in the frames made since, and their bytes, where a frame is not a packet.
+    fn carried(&mut self) -> Option<(u64, u64)> {
+        None
+    }
 
     /// Checks a frame that the gateway sent.
     fn check(&mut self, frame: &[u8]) -> Checked;
@@ -95,7 +101,7 @@ impl Shared {
 /// What came of a direction.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Frames given to the gateway.
+    /// Packets given to the gateway.
     pub sent: AtomicU64,
     /// Their bytes without tags.
     pub sent_bytes: AtomicU64,
@@ -121,12 +127,25 @@ pub struct FarEnds {
     /// What they take to make and to check frames, where it is told apart from the worker's time.
     cycles: Option<FarCycles>,
     clock: Clock,
+    work_clock: Option<WorkClock>,
 }
 
 impl FarEnds {
     /// None yet.
     pub fn new(clock: Clock) -> Self {
-        Self { ports: Vec::new(), shared: Arc::default(), counts: Default::default(), cycles: None, clock }
+        Self {
+            ports: Vec::new(),
+            shared: Arc::default(),
+            counts: Default::default(),
+            cycles: None,
+            clock,
+            work_clock: None,
+        }
+    }
+
+    /// None yet; they go by the clock that their worker's own work moves.
+    pub(crate) fn by_work(clock: &WorkClock) -> Self {
+        Self { work_clock: Some(clock.clone()), ..Self::new(clock.clock()) }.told_apart()
     }
 
     /// What ends take to make and to check frames is taken off the time of the worker whose thread they are on.
@@ -157,8 +176,9 @@ impl FarEnds {
 
     /// All of them, and what drives them.
     pub fn side(self, flows: u32) -> FarSide<Load> {
-        let Self { ports, shared, counts, cycles, clock } = self;
-        let load = Load { shared, counts, cycles: cycles.unwrap_or_default(), clock, marks: Mutex::default() };
+        let Self { ports, shared, counts, cycles, clock, work_clock } = self;
+        let cycles = cycles.unwrap_or_default();
+        let load = Load { shared, counts, cycles, clock, work_clock, marks: Mutex::default() };
         FarSide { ports, load, flows }
     }
 }
@@ -215,8 +235,9 @@ impl<E: End> Port for FarPort<E> {
             (made, bytes) = (made + 1, bytes + len as u64);
         }
         self.given += made;
-        add(&self.begins.sent, made);
-        add(&self.begins.sent_bytes, bytes - made * self.end.tags());
+        let (packets, packet_bytes) = self.end.carried().unwrap_or((made, bytes - made * self.end.tags()));
+        add(&self.begins.sent, packets);
+        add(&self.begins.sent_bytes, packet_bytes);
         add(&self.shared.given[self.direction], made);
         self.counters.rx_packets += made;
         self.counters.rx_bytes += bytes;
@@ -322,6 +343,7 @@ pub struct Load {
     counts: [Arc<Counts>; 2],
     cycles: FarCycles,
     clock: Clock,
+    work_clock: Option<WorkClock>,
     marks: Mutex<Marks>,
 }
 
@@ -372,15 +394,26 @@ impl MemoryLoad for Load {
         self.cycles.clone()
     }
 
+    fn work_clock(&self) -> Option<WorkClock> {
+        self.work_clock.clone()
+    }
+
     fn results(loads: &[Self]) -> TrialResult {
         let (mut counted, mut whole, mut seconds) = (Look::default(), Look::default(), 1e-9_f64);
+        // Each by its own clock: packets and bytes that came out right, a second.
+        let mut rates = [[0.0; 2]; 2];
         for load in loads {
             let marks = *load.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            let (mut these, own) = (Look::default(), (marks.stop.1 - marks.mark.1).max(1) as f64 / 1e9);
+            add_looks(&mut these, &marks.stop.0, &marks.mark.0);
+            for n in 0..2 {
+                rates[n] = [rates[n][0] + these[n][2] as f64 / own, rates[n][1] + these[n][3] as f64 / own];
+            }
             add_looks(&mut counted, &marks.stop.0, &marks.mark.0);
             add_looks(&mut whole, &load.look(), &marks.start);
-            seconds = seconds.max((marks.stop.1 - marks.mark.1) as f64 / 1e9);
+            seconds = seconds.max(own);
         }
-        let [uplink, downlink] = [0, 1].map(|n: usize| direction(counted[n], whole[n], seconds));
+        let [uplink, downlink] = [0, 1].map(|n: usize| direction(counted[n], whole[n], rates[n]));
         let (sent, lost) = (whole[0][0] + whole[1][0], uplink.lost_packets + downlink.lost_packets);
         TrialResult { loss_ratio: lost as f64 / sent.max(1) as f64, ..TrialResult::both(seconds, uplink, downlink) }
     }
@@ -395,8 +428,9 @@ fn add_looks(sum: &mut Look, after: &Look, before: &Look) {
 }
 
 /// What became of a direction's packets. Lost ones are those of the whole window, of which none is on its way any more.
-fn direction(counted: [u64; 5], whole: [u64; 5], seconds: f64) -> DirectionResult {
-    let [sent, sent_bytes, right, right_bytes, wrong] = counted;
+/// `rates`: packets and bytes a second.
+fn direction(counted: [u64; 5], whole: [u64; 5], rates: [f64; 2]) -> DirectionResult {
+    let [sent, sent_bytes, right, _, wrong] = counted;
     DirectionResult {
         frame_bytes_mean: sent_bytes as f64 / sent.max(1) as f64,
         offered_packets: sent,
@@ -404,8 +438,8 @@ fn direction(counted: [u64; 5], whole: [u64; 5], seconds: f64) -> DirectionResul
         forwarded_packets: right,
         lost_packets: whole[0].saturating_sub(whole[2]),
         misdelivered_packets: wrong,
-        mpps: right as f64 / seconds / 1e6,
-        gbps_l2: right_bytes as f64 * 8.0 / seconds / 1e9,
+        mpps: rates[0] / 1e6,
+        gbps_l2: rates[1] * 8.0 / 1e9,
         ..DirectionResult::default()
     }
 }
@@ -473,7 +507,7 @@ mod tests {
         let found = Load::results(std::slice::from_ref(&load));
         let DirectionResult { sent_packets, forwarded_packets, lost_packets, mpps, .. } = found.directions.uplink;
         assert_eq!((sent_packets, forwarded_packets, lost_packets, mpps), (10, 10, 0, 0.01));
-        assert!(load.far_cycles().iter().all(|cycles| cycles.load(Ordering::Relaxed) > 0), "told apart");
+        assert!(load.far_cycles()[..2].iter().all(|cycles| cycles.load(Ordering::Relaxed) > 0), "told apart");
         drop(ports);
         drop(pool);
         assert_eq!(arena.in_depot(), 256);

@@ -31,6 +31,7 @@
 //! | `far_end` | the CPU that receives what the gateway sends |
 //! | `blast` | more load than can be forwarded, sent by the kernel |
 //! | `kernel_load` | load at a rate, sent by the kernel, counted and timed at the far ends |
+//! | `work_clock` | a clock that only a gateway's own work moves, in memory |
 //! | `bare` | the reference: the same ports and nothing between |
 //! | `sample`, `cost` | from a worker's statistics to the cost of a packet |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
@@ -103,6 +104,7 @@ pub mod thread;
 pub mod under_test;
 pub mod upf;
 pub mod window;
+pub mod work_clock;
 
 pub use error::BenchError;
 pub use options::{Options, PortKind, ReceiveWork};

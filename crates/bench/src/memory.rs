@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use engine::StatsView;
-use frame::{Arena, ArenaConfig, Pool, Port};
-use traffic::{Directions, TrialResult};
-
 use crate::bursts::{Giving, SmallBursts};
-use crate::crew::{Hand, Slice, Working};
+use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::score::{Manners, Part, Score, Times};
 use crate::socket::{arena, frames_lost};
 use crate::under_test::{Control, FarSide, MemoryLoad, Share, UnderTest, time};
 use crate::window::{Closing, How, Rig, Window};
+use crate::work_clock::WorkClock;
+use engine::StatsView;
+use frame::{Arena, ArenaConfig, Pool, Port};
 
 /// Workers of one or several gateways, each with ports of its own, whose far sides are its subscribers' load.
 pub struct MemoryRig<L> {
@@ -86,12 +85,14 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let share = Share { workers, worker: worker as u16, users, first_flow };
                 let FarSide { ports, load, flows } = under.far_side(&share)?;
                 first_flow += flows;
-                let far = load.far_cycles();
+                let (far, clock) = (load.far_cycles(), load.work_clock());
                 rig.loads.push(load);
                 let small = |port| -> Box<dyn Port> { Box::new(SmallBursts::new(port, &rig.giving)) };
                 let ports = ports.into_iter().map(small).collect();
                 let pool = Pool::new(&arena, frames.slots as usize);
-                let mut worker = Working::new(init, pool, ports).apart_from(far);
+                let time = clock.as_ref().map_or_else(time, WorkClock::time);
+                let worker = Working::timed(init, pool, ports, time).apart_from(far).moves(clock);
+                let mut worker = worker.noted::<U>();
                 worker.turns(1);
                 rig.session_bytes += U::bytes(worker.gateway());
                 rig.views.push(worker.view());
@@ -126,14 +127,7 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
         let workers = self.hands.iter().map(Hand::slice).collect::<Result<Vec<_>, _>>()?;
         self.score.rest();
         played?;
-        let mut traffic = L::results(&self.loads);
-        let (own, far) = workers
-            .iter()
-            .fold((0, 0), |(own, far), Slice { measured, .. }| (own + measured.cycles, far + measured.far_cycles));
-        if far > 0 {
-            in_own_time(&mut traffic, (own + far) as f64 / own.max(1) as f64);
-        }
-        Ok(Window { traffic, workers, ..Window::default() })
+        Ok(Window { traffic: L::results(&self.loads), workers, ..Window::default() })
     }
 
     fn close(self: Box<Self>) -> Result<Closing, BenchError> {
@@ -144,13 +138,4 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
         drop(self.controls);
         Ok(Closing { frames_lost: frames_lost(&self.arenas), packets_missing })
     }
-}
-
-/// Makes rates those of the workers' own time, where far ends had most of their threads: `times` as much.
-fn in_own_time(traffic: &mut TrialResult, times: f64) {
-    let Directions { uplink, downlink } = &mut traffic.directions;
-    for rate in [&mut uplink.mpps, &mut uplink.gbps_l2, &mut downlink.mpps, &mut downlink.gbps_l2] {
-        *rate *= times;
-    }
-    (traffic.mpps, traffic.gbps_l2) = (traffic.mpps * times, traffic.gbps_l2 * times);
 }

@@ -15,8 +15,8 @@ pub struct Sample {
     io: [u64; Io::COUNT],
     stages: Vec<StageRow>,
     drops: BTreeMap<String, u64>,
-    /// Of far ends on the worker's thread, receiving and sending.
-    far: [u64; 2],
+    /// Of far ends on the worker's thread: receiving, sending, receiving nothing.
+    far: [u64; 3],
 }
 
 impl Sample {
@@ -30,12 +30,12 @@ impl Sample {
         for (stage, reason, packets, _) in view.drops() {
             drops.insert(format!("{stage}.{}", reason.name()), packets);
         }
-        Self { tsc: tsc(), io, stages: view.stages(), drops, far: [0; 2] }
+        Self { tsc: tsc(), io, stages: view.stages(), drops, far: [0; 3] }
     }
 
     /// The same where far ends on the worker's thread are not to be in its cycles.
     pub(crate) fn take_apart(view: &StatsView, far: &FarCycles) -> Self {
-        Self { far: [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed)), ..Self::take(view) }
+        Self { far: [0, 1, 2].map(|n: usize| far[n].load(Ordering::Relaxed)), ..Self::take(view) }
     }
 
     /// What happened from `earlier` until this.
@@ -48,12 +48,13 @@ impl Sample {
         });
         let before = |name: &String| earlier.drops.get(name).copied().unwrap_or(0);
         let drops = self.drops.iter().map(|(name, n)| (name.clone(), n - before(name))).filter(|(_, n)| *n > 0);
-        let far = [0, 1].map(|n: usize| self.far[n] - earlier.far[n]);
+        let [made, checked, idle] = [0, 1, 2].map(|n: usize| self.far[n] - earlier.far[n]);
         let mut io: [u64; Io::COUNT] = std::array::from_fn(|i| self.io[i].wrapping_sub(earlier.io[i]));
-        for (what, far) in [Io::RxCycles, Io::TxCycles].into_iter().zip(far) {
+        let far = [(Io::RxCycles, made.saturating_sub(idle)), (Io::TxCycles, checked), (Io::IdleCycles, idle)];
+        for (what, far) in far {
             io[what as usize] = io[what as usize].saturating_sub(far);
         }
-        let far_cycles = far[0] + far[1];
+        let far_cycles = made + checked;
         Delta {
             cycles: self.tsc.wrapping_sub(earlier.tsc).saturating_sub(far_cycles),
             far_cycles,
@@ -133,15 +134,18 @@ mod tests {
         let stats = Stats::new(Layout::default());
         let far = FarCycles::default();
         let before = Sample::take_apart(&stats.view(), &far);
-        for (what, cycles) in [(Io::RxCycles, 900), (Io::PipelineCycles, 100), (Io::TxCycles, 500)] {
+        let spent = [(Io::RxCycles, 850), (Io::PipelineCycles, 100), (Io::TxCycles, 500), (Io::IdleCycles, 70)];
+        for (what, cycles) in spent {
             stats.add(what, cycles);
         }
         far[0].store(800, Ordering::Relaxed);
         far[1].store(700, Ordering::Relaxed);
+        far[2].store(50, Ordering::Relaxed);
         let after = Sample::take_apart(&stats.view(), &far);
         let mut done = after.since(&before);
         let passed = after.tsc - before.tsc;
         assert_eq!((done.io(Io::RxCycles), done.io(Io::TxCycles), done.busy_cycles()), (100, 0, 200));
+        assert_eq!(done.io(Io::IdleCycles), 20);
         assert_eq!((done.cycles, done.far_cycles), (passed.saturating_sub(1500), 1500));
         done.add(&done.clone());
         assert_eq!(done.far_cycles, 3000);

@@ -259,10 +259,11 @@ impl Suite {
         };
         let CableReport { common, cable } = &found;
         let under = format!(
-            "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC and BPI+ on, both directions, {:.1} s",
+            "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC, BPI+, rates, priorities, AQM and \
+             mixed rules on, both directions, {:.1} s",
             common.port, cable.service_groups, cable.modems, cable.channels, common.seconds
         );
-        let lost = common.lost_packets();
+        let lost = cable.lost_unexpectedly;
         let wrong = (lost + cable.reordered + cable.wrong_frames) as f64;
         let mut verdicts = vec![
             Verdict::at_least("cable, one core", 20.0, common.gbps_l2, "Gbit/s"),

@@ -6,9 +6,11 @@ use std::sync::atomic::AtomicU64;
 
 use engine::{Gateway, Time, WorkerInit};
 use frame::{ArenaConfig, Caps, Port};
+use port::Steer;
 use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 
 use crate::error::BenchError;
+use crate::work_clock::WorkClock;
 
 /// A gateway with the traffic it is put under. What is particular to one kind of gateway is in its implementation;
 /// trials know no more than this.
@@ -40,6 +42,21 @@ pub trait UnderTest {
     /// Bytes of a worker's sessions, rules and indexes once it has had a turn.
     fn bytes(_gateway: &Self::Gateway) -> usize {
         0
+    }
+
+    /// On interfaces that several workers share, who gets whose packets; what is not named goes by its hash.
+    fn steer(&self, _workers: u16) -> Steer {
+        Steer::new()
+    }
+
+    /// Packets that wait in a gateway's queues.
+    fn waiting(_gateway: &Self::Gateway) -> u64 {
+        0
+    }
+
+    /// What a gateway has counted of its own, beside what every worker counts: names and counts.
+    fn counters(_gateway: &Self::Gateway) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 
     /// Makes the gateway for so many workers. `caps` are those of its ports, in the order of its configuration. Whom it
@@ -83,8 +100,9 @@ pub struct Share {
     pub first_flow: u32,
 }
 
-/// What a worker's far ends take for themselves on its thread: cycles to make and to check packets.
-pub type FarCycles = Arc<[AtomicU64; 2]>;
+/// What a worker's far ends take for themselves on its thread: cycles to make and to check packets; and of those to
+/// make packets, the ones in turns in which none came.
+pub type FarCycles = Arc<[AtomicU64; 3]>;
 
 /// What stands in memory where a worker's interfaces would be.
 pub struct FarSide<L> {
@@ -111,6 +129,11 @@ pub trait MemoryLoad: Sized + Send + Sync {
     /// What its ends take for themselves, to be taken off the worker's time; none where it is not told apart.
     fn far_cycles(&self) -> FarCycles {
         FarCycles::default()
+    }
+
+    /// The clock that its ends go by, if that is one which the worker's own work moves.
+    fn work_clock(&self) -> Option<WorkClock> {
+        None
     }
 
     /// What became of the packets of all loads, once all that were on their way have come.

@@ -217,6 +217,21 @@ impl Lanes {
             // Decryption is done with a frame before it begins the next.
             burst.in_turn()
         };
+        self.submit_ordered(burst, &order, each);
+    }
+
+    /// The same in the order in which they came, whatever their lengths.
+    pub(crate) fn submit_in_turn(&mut self, burst: &mut Burst, each: impl FnMut(u8, bool)) {
+        assert!(self.in_flight + burst.len <= MOST, "room in the library's queue");
+        if burst.len > 0 {
+            let order = burst.in_turn();
+            self.submit_ordered(burst, &order, each);
+        }
+    }
+
+    /// Submits jobs, for which there is room, in the order named.
+    #[inline]
+    fn submit_ordered(&mut self, burst: &mut Burst, order: &[u8; BURST], each: impl FnMut(u8, bool)) {
         for (n, job) in order[..burst.len].iter().enumerate() {
             let at = usize::from(self.oldest) + self.in_flight + n;
             self.places[at % (MOST + 1)] = burst.jobs[usize::from(*job) % BURST].place;

@@ -19,6 +19,7 @@
 //! - [`Engine`]: expanded keys, and encryption of frames in bulk. CBC is sequential within a frame, so the engine
 //!   works on many frames in parallel: a frame can stay in it until later ones push it out, or until
 //!   [`Engine::flush`].
+//! - [`Library`]: the library's own calls without an engine around them, to compare with.
 //! - [`bpi`]: the same on plain bytes, one frame at a time, by RustCrypto: the fallback, and the reference of the
 //!   tests.
 
@@ -29,8 +30,10 @@ mod engine;
 mod key;
 #[cfg(ipsec_mb)]
 mod lanes;
+mod library;
 #[cfg(not(ipsec_mb))]
 mod no_lanes;
 
 pub use engine::{Crc, Direction, Done, Engine, FLIGHT, Job, Outcome, ROOM};
 pub use key::{Cipher, Key, KeyId};
+pub use library::Library;

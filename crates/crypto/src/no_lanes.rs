@@ -4,6 +4,12 @@ use std::convert::Infallible;
 
 use crate::key::Key;
 
+/// As with lanes.
+pub(crate) const BURST: usize = 64;
+
+/// As with lanes.
+pub(crate) const MOST: usize = 255;
+
 /// No key.
 #[derive(Clone, Default)]
 pub(crate) struct LaneKey([u8; 0]);
@@ -44,6 +50,10 @@ impl Lanes {
     }
 
     pub(crate) fn submit(&mut self, _: &mut Burst, _: impl FnMut(u8, bool)) {
+        match self.0 {}
+    }
+
+    pub(crate) fn submit_in_turn(&mut self, _: &mut Burst, _: impl FnMut(u8, bool)) {
         match self.0 {}
     }
 

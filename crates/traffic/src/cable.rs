@@ -6,6 +6,7 @@
 //! | [`Downstream`] | the device as a receiver: DEPI packets become frames again, each looked at from every side |
 //! | [`Resequencer`] | the order of one DSID, restored |
 //! | [`Upstream`] | the device as a sender: bursts of modems, cut anywhere |
+//! | [`filter_group`], [`classifiers`] | rules of mixed kinds: a gateway is configured by them, packets match them |
 //! | [`Hosts`] | the network side: sends to the hosts behind modems, looks at what comes from them |
 //!
 //! It shares the wire formats with the gateway and nothing else, so that neither can be wrong unnoticed.
@@ -14,6 +15,7 @@ mod downstream;
 mod heard;
 mod hosts;
 mod resequencer;
+mod rules;
 mod upstream;
 mod workload;
 
@@ -26,10 +28,11 @@ use wire::psp::Word;
 
 pub use downstream::Downstream;
 pub use heard::{FlowHeard, Heard};
-pub use hosts::{Hosts, HostsHeard};
+pub use hosts::{Excess, Hosts, HostsHeard};
 pub use resequencer::{Resequencer, Turn};
+pub use rules::{FilterRule, Pattern, TCP_OR_UDP, classifiers, filter_group};
 pub use upstream::{Cuts, Said, Upstream};
-pub use workload::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Mix, Workload};
+pub use workload::{CLASSES, CLASSIFIER_RULES, Decided, FILTER_GROUPS, FILTER_RULES, Mix, Workload};
 
 /// What a gateway and the other side agree on.
 #[derive(Clone, Debug)]

@@ -39,6 +39,7 @@ Examples:
   sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
+  weir bench cmts-imix --set aqm=off --set upstream=1 (all keys: docs/benchmarks.md, Cable)
   sudo weir bench cmts-imix --port all             the same over links of its own
   weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
@@ -206,7 +207,7 @@ impl BenchArgs {
             Measure::ForwardPps => &["--port", "--seconds", "--set", "--vary"],
             Measure::Telemetry => &["--seconds", "--pps", "--set", "--vary"],
             Measure::LatencyLocation => &["--port", "--workers", "--seconds", "--pps", "--set", "--vary"],
-            Measure::Workload if is_varied && is_cable => &["--port", "--seconds", "--set", "--vary"],
+            Measure::Workload if is_varied && is_cable => &["--port", "--workers", "--seconds", "--set", "--vary"],
             Measure::Workload if is_varied => {
                 &["--port", "--workers", "--seconds", "--pps", "--share-cpu", "--own-cpu", "--set", "--vary"]
             }
@@ -214,7 +215,9 @@ impl BenchArgs {
             Measure::Workload if self.search.is_wanted() => {
                 &["--port", "--workers", "--pps", "--share-cpu", "--own-cpu", "--set"]
             }
-            Measure::Workload if is_cable => &["--port", "--seconds", "--service-groups", "--sweep", "--set", "--vary"],
+            Measure::Workload if is_cable => {
+                &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--set", "--vary"]
+            }
             Measure::Workload => &[
                 "--port",
                 "--workers",
@@ -360,13 +363,14 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
 
 /// A cable gateway: one report for each kind of port and number of service groups.
 fn cable(args: &BenchArgs, experiment: &Experiment, stop: &AtomicBool) -> anyhow::Result<()> {
-    use ::bench::cmts::{CableOptions, SIZES, run};
+    use ::bench::cmts::{CableOptions, SIZES, check, run};
     let ports = match args.port() {
         "all" => PortKind::SOCKETS.to_vec(),
         word => vec![word.parse::<PortKind>().map_err(usage)?],
     };
     let settings = experiment.cable().map_err(usage)?;
     let mut options = CableOptions { settings, seconds: args.seconds(), ..CableOptions::default() };
+    options.settings.workers = args.workers();
     if args.sweep {
         options.sweep = SIZES.to_vec();
     }
@@ -381,6 +385,7 @@ fn cable(args: &BenchArgs, experiment: &Experiment, stop: &AtomicBool) -> anyhow
     for port in ports {
         for groups in first..=last {
             (options.port, options.settings.groups) = (port, groups);
+            check(&options).map_err(usage)?;
             let mut report = run(&options, stop)?;
             report.common.profile.clone_from(&experiment.name);
             reports.push(report);

@@ -77,6 +77,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use ::bench::cmts::Difference;
     use ::bench::report::Report;
     use ::bench::searching::SearchReport;
 
@@ -94,6 +95,27 @@ mod tests {
         }
         assert!(page.contains("&lt;title&gt;") && page.contains("uplink.&lt;b&gt;.denied"));
         assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+
+    #[test]
+    fn what_is_not_alike_stands_beside_published_figures() {
+        let report = ::bench::cmts::CableReport {
+            common: Report { profile: "cmts-imix".into(), mpps: 2.0, gbps_l2: 20.0, ..Report::default() },
+            cable: ::bench::cmts::CableKeys {
+                differences: vec![Difference {
+                    what: "packet I/O".into(),
+                    published: "DPDK".into(),
+                    here: "<memory>".into(),
+                }],
+                ..Default::default()
+            },
+        };
+        let mut results = Results::default();
+        let document = serde_json::to_value(&report).expect("JSON");
+        results.add("a.json", &[document.clone(), document]);
+        assert_eq!((results.reports.len(), results.differences.len()), (2, 1), "named once");
+        let page = html::page("page", &results);
+        assert!(page.contains("7.32 Gbps") && page.contains("not alike") && page.contains("&lt;memory&gt;"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use traffic::Clock;
 use traffic::cable::CLASSES;
 
+use super::limits::Limits;
 use super::settings::CableSettings;
 use super::under::Cable;
 use crate::crew::Working;
@@ -52,9 +53,15 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
     let settings = CableSettings {
         groups: 1,
         modems: MODEMS,
-        rate: Some(RATE),
-        // Small, or the smallest packets of thirty flows would take all places there are.
-        buffer: 16 * 1024,
+        workers: 1,
+        downstream: true,
+        limits: Limits {
+            rates: true,
+            rate: Some(RATE),
+            // Small, or the smallest packets of thirty flows would take all places there are.
+            buffer: 16 * 1024,
+            ..Limits::off()
+        },
         upstream: 0.0,
         size: None,
         ..settings.clone()
@@ -81,9 +88,10 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
     };
     (0..WARM).for_each(|_| turn());
     // What waits in order is delivered late, not lost: both ends of the time are alike.
-    under.ends.devices().0.count_from(0);
+    let ends = &under.ends()[0];
+    ends.devices().0.count_from(0);
     (0..TURNS).for_each(|_| turn());
-    let devices = under.ends.devices();
+    let devices = ends.devices();
     let seconds = (TURNS * STEP_NS) as f64 / 1e9;
     let flows = devices.0.flows();
     let parts: Vec<f64> = flows.iter().map(|flow| flow.bytes as f64 * 8.0 / seconds / RATE as f64).collect();

@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use table::hint::tsc_hz;
 use traffic::{DirectionResult, Directions, LatencySummary};
 
+use super::differences::Difference;
 use super::ends::Totals;
 use super::rates::Rates;
 use super::rig::CableRig;
 use super::settings::CableSettings;
+use super::standing::{Matches, Queues, ServiceFlows};
 use crate::cost::{Cost, together};
 use crate::report::{Reference, Report, Windows, together_traffic};
 use crate::sample::Delta;
@@ -46,14 +48,27 @@ pub struct Cable {
     pub crypto_cycles: f64,
     /// And everything beyond: lookup, rules, queues, framing, encapsulation, routes, the worker's loop.
     pub beyond_crypto_cycles: f64,
-    /// What the cipher alone takes for the same sizes, measured in turns with the gateway.
+    /// What the cipher's library alone takes for the same sizes, called without the gateway's engine, measured in turns
+    /// with the gateway.
     pub cipher_alone_cycles: f64,
-    /// `crypto_cycles` by `cipher_alone_cycles`.
+    /// The same of the gateway's engine with its queue of jobs around the library.
+    #[serde(default)]
+    pub engine_alone_cycles: f64,
+    /// `crypto_cycles` by `cipher_alone_cycles`; without traffic downstream, `decryption_cycles` by those.
     pub crypto_ratio: f64,
     /// Cycles an upstream packet costs.
     pub upstream_cycles: f64,
+    /// Of those, decryption: the stage `decryption`.
+    #[serde(default)]
+    pub decryption_cycles: f64,
     /// Bits upstream for each bit downstream.
     pub upstream_ratio: f64,
+    /// What it was set to; none: there was no traffic downstream.
+    #[serde(default)]
+    pub upstream_ratio_set: Option<f64>,
+    /// Why `upstream_ratio` is not what it was set to; empty: it is, within 3 %.
+    #[serde(default)]
+    pub upstream_limited_by: String,
     /// By how much the channel of a bonding group that got most, against its capacity, differs from the one that got
     /// least: the worst bonding group.
     pub channel_imbalance: f64,
@@ -71,6 +86,21 @@ pub struct Cable {
     pub sweep: Vec<Sweep>,
     /// Rates of service flows.
     pub rates: Option<Rates>,
+    /// What service flows were given.
+    #[serde(default)]
+    pub service_flows: ServiceFlows,
+    /// What came of their queues.
+    #[serde(default)]
+    pub queues: Queues,
+    /// What came of filter groups and classifiers.
+    #[serde(default)]
+    pub matches: Matches,
+    /// Packets lost that no queue of an overloaded service flow dropped.
+    #[serde(default)]
+    pub lost_unexpectedly: u64,
+    /// What is not alike with the published measurement.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
 }
 
 /// One size's line.
@@ -90,7 +120,7 @@ pub struct Sweep {
     pub beyond_crypto_cycles: f64,
     /// What the cipher alone takes for that size.
     pub cipher_alone_cycles: f64,
-    /// Packets lost.
+    /// Packets lost, but those that queues of overloaded service flows dropped.
     pub lost: u64,
 }
 
@@ -106,7 +136,7 @@ impl Sweep {
             crypto_cycles: cable.crypto_cycles,
             beyond_crypto_cycles: cable.beyond_crypto_cycles,
             cipher_alone_cycles: cable.cipher_alone_cycles,
-            lost: common.lost_packets(),
+            lost: cable.lost_unexpectedly,
         }
     }
 }
@@ -128,13 +158,14 @@ impl CableReport {
         rig: &CableRig<'_>,
         cipher: &str,
         windows: &[Window],
-        alone: &[Window],
+        [library, engine]: [&[Window]; 2],
     ) -> Self {
         common.take_by(windows, |window, _| {
             let Directions { uplink, downlink } = &window.traffic.directions;
             uplink.forwarded_packets + downlink.forwarded_packets
         });
-        let (hz, alone) = (tsc_hz() as f64, together_traffic(alone).mpps);
+        let hz = tsc_hz() as f64;
+        let [alone, engine] = [library, engine].map(|windows| together_traffic(windows).mpps);
         // Keys that results of this workload have not had.
         common.cost = Cost {
             tc_quiet_ns: 0.0,
@@ -152,16 +183,18 @@ impl CableReport {
         common.reference = Reference {
             name: format!("{cipher}, alone"),
             mpps: alone,
-            gbps_l2: alone * common.directions.downlink.frame_bytes_mean * 8.0 / 1e3,
+            gbps_l2: alone * settings.ciphered().mean() * 8.0 / 1e3,
             ratio: common.mpps / alone,
             ..Reference::default()
         };
-        let cable = cable(settings, cipher, windows, common.gbps_l2, hz / alone / 1e6);
+        let cycles = [alone, engine].map(|mpps| hz / mpps / 1e6);
+        let cable = cable(settings, cipher, windows, common.gbps_l2, cycles);
         Self { common, cable }
     }
 
     /// Takes over what the end brought to light.
-    pub(super) fn take_end(&mut self, settings: &CableSettings, end: Totals) {
+    pub(super) fn take_end(&mut self, settings: &CableSettings, queue_drops: u64, end: Totals) {
+        let expected = end.expected(queue_drops);
         let ((sent, heard), (said, hosts)) = (end.down, end.up);
         let direction =
             |sent: u64, in_order: u64, reordered: u64, duplicated: u64, bytes: u64, latency: LatencySummary| {
@@ -180,7 +213,8 @@ impl CableReport {
             };
         let [down, up] = end.latencies.each_ref().map(LatencySummary::from);
         let both = &mut self.common.directions;
-        both.downlink = direction(sent, heard.in_order, heard.reordered, heard.duplicated, heard.bytes, down);
+        let bytes = heard.bytes.saturating_sub(heard.early_bytes);
+        both.downlink = direction(sent, heard.in_order, heard.reordered, heard.duplicated, bytes, down);
         both.uplink = direction(said.packets, hosts.in_order, hosts.reordered, hosts.duplicated, hosts.bytes, up);
         both.downlink.misdelivered_packets = heard.misdelivered;
         both.uplink.misdelivered_packets = hosts.misdelivered;
@@ -192,8 +226,10 @@ impl CableReport {
             direction.mpps = self.common.mpps * share;
             direction.gbps_l2 = direction.mpps * direction.frame_bytes_mean * 8.0 / 1e3;
         }
+        self.cable.lost_unexpectedly = self.common.lost_packets().saturating_sub(expected);
         self.common.loss_ratio = self.common.lost_packets() as f64 / (sent + said.packets).max(1) as f64;
         let cable = &mut self.cable;
+        // Both from the time that counting began; what waited then arrives beside, and as much waits at the end.
         cable.upstream_ratio = hosts.bytes as f64 / heard.bytes.max(1) as f64;
         cable.channel_imbalance = imbalance(settings, &end.channels);
         cable.segments_per_packet = heard.segments_by_count;
@@ -206,12 +242,17 @@ impl CableReport {
     }
 }
 
-/// A cable gateway's own keys, from windows in which `gbps` were forwarded; the cipher alone takes `alone` cycles a packet.
-fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, alone: f64) -> Cable {
+/// A cable gateway's own keys, from windows in which `gbps` were forwarded; `alone`: cycles that the library and the
+/// engine take for a packet.
+fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, alone: [f64; 2]) -> Cable {
     let mut all = Delta::default();
     windows.iter().for_each(|window| all.add(&together(window)));
     let Directions { uplink, downlink } = together_traffic(windows).directions;
-    let [up, down] = [uplink, downlink].map(|direction| direction.forwarded_packets.max(1) as f64);
+    // Without traffic downstream there are no such costs, only what channels and queues look for.
+    let [up, down] = [uplink, downlink].map(|direction| match direction.forwarded_packets {
+        0 => f64::INFINITY,
+        packets => packets as f64,
+    });
     let charged = |of: &dyn Fn(&StageRow) -> bool| {
         all.stages.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
     };
@@ -219,6 +260,7 @@ fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, 
     // What is charged to no stage (the worker's loop, timers) is borne by stages in proportion.
     let spread = all.busy_cycles() as f64 / everything;
     let crypto = charged(&|row| row.stage.name == "crc_encryption") / down;
+    let decryption = charged(&|row| row.stage.name == "decryption") / up;
     let downstream_cycles = downstream * spread / down;
     Cable {
         service_groups: settings.groups,
@@ -229,9 +271,13 @@ fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, 
         downstream_cycles,
         crypto_cycles: crypto,
         beyond_crypto_cycles: downstream_cycles - crypto,
-        cipher_alone_cycles: alone,
-        crypto_ratio: crypto / alone,
+        cipher_alone_cycles: alone[0],
+        engine_alone_cycles: alone[1],
+        crypto_ratio: if settings.downstream { crypto } else { decryption } / alone[0],
+        decryption_cycles: decryption,
         upstream_cycles: (everything - downstream) * spread / up,
+        upstream_ratio_set: settings.downstream.then_some(settings.upstream),
+        service_flows: ServiceFlows::of(settings),
         ..Cable::default()
     }
 }

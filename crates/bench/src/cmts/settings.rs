@@ -1,17 +1,20 @@
 //! The published reference workload of a vCMTS data plane, as a configuration and as the other side knows it.
 //!
-//! 300 modems a service group with 4 addresses each; 6 filter groups of 16 rules, 2 per modem, a tenth of packets matched,
-//! default permit; 16 classifier rules, a tenth of packets to one of 3 service flows; 8 service flows, 4 active; 6 OFDM
-//! channels of 1.89 Gbit/s in 2 bonding groups, or 2 with 32 SC-QAM of 42.24 Mbit/s in 4; AES and CRC on every packet
-//! downstream, no CRC verified upstream; grants of 2 KB; upstream a tenth of downstream.
+//! 300 modems a service group with 4 addresses each; 6 filter groups of 16 rules, 2 per modem, a tenth of packets
+//! matched, default permit; 16 classifier rules, a tenth of packets to one of 3 service flows; 8 service flows, 4
+//! active; 6 OFDM channels of 1.89 Gbit/s in 2 bonding groups, or 2 with 32 SC-QAM of 42.24 Mbit/s in 4; AES and CRC on
+//! every packet downstream, no CRC verified upstream; grants of 2 KB; upstream a tenth of downstream. Beside that what
+//! an operator has on: rates, peak rates, priorities and active queue management of every service flow, and some modems
+//! that are offered more than they may have.
 
-use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use cmts::config::Config;
-use traffic::cable::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Mix, Plant, Workload};
+use traffic::Direction;
+use traffic::cable::{CLASSES, FILTER_GROUPS, Mix, Plant, Workload};
 use wire::Mac;
 
+use super::limits::Limits;
 use super::plant::plant;
 use crate::error::BenchError;
 
@@ -67,6 +70,25 @@ impl Channels {
     }
 }
 
+/// Filter groups and classifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// Addresses with prefixes, protocols, ranges of ports, types of service, Ethernet addresses.
+    Mixed,
+    /// One UDP port each.
+    Ports,
+}
+
+impl Rules {
+    /// What `--set rules=` calls them.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::Ports => "ports",
+        }
+    }
+}
+
 /// The workload, with what can be set.
 #[derive(Clone, Debug)]
 pub struct CableSettings {
@@ -84,14 +106,18 @@ pub struct CableSettings {
     pub size: Option<u16>,
     /// Bytes upstream for each byte downstream.
     pub upstream: f64,
+    /// Whether there is any traffic downstream; without, there is as much upstream as can be.
+    pub downstream: bool,
     /// Largest IP packet towards devices.
     pub mtu: u16,
     /// Segments of a DEPI packet at most.
     pub segments: u16,
-    /// Maximum sustained rate of every service flow, in bit/s; none: no limit.
-    pub rate: Option<u64>,
-    /// Bytes a service flow's queue holds.
-    pub buffer: u32,
+    /// What service flows may carry, and which are offered more.
+    pub limits: Limits,
+    /// Filter groups and classifiers.
+    pub rules: Rules,
+    /// Workers of the gateway, which service groups are spread over: `--workers`.
+    pub workers: u16,
 }
 
 impl Default for CableSettings {
@@ -104,20 +130,22 @@ impl Default for CableSettings {
             encrypt: true,
             size: None,
             upstream: 0.1,
+            downstream: true,
             mtu: 1500,
             segments: 8,
-            rate: None,
-            buffer: 256 * 1024,
+            limits: Limits::default(),
+            rules: Rules::Mixed,
+            workers: 1,
         }
     }
 }
 
 const GATEWAY: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x10]), Mac([2, 0, 0, 0, 0, 0x20])];
-const NEIGHBOURS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x11]), Mac([2, 0, 0, 0, 0, 0x21])];
+pub(super) const NEIGHBOURS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x11]), Mac([2, 0, 0, 0, 0, 0x21])];
 /// The gateway's address towards devices.
-const OURS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 1);
-const CMTS: Mac = Mac([2, 0xc0, 0xff, 0, 0, 1]);
-const IV: [u8; 16] = *b"weir's bench, IV";
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 1);
+pub(super) const CMTS: Mac = Mac([2, 0xc0, 0xff, 0, 0, 1]);
+pub(super) const IV: [u8; 16] = *b"weir's bench, IV";
 
 impl CableSettings {
     /// Changes one by its name.
@@ -137,7 +165,22 @@ impl CableSettings {
             "modems" => self.modems = count()?,
             "hosts" => self.hosts = count()?,
             "upstream" => {
-                self.upstream = quantity::share(value).ok_or_else(|| invalid("a share such as 0.1 or 10%"))?;
+                let number = quantity::share(value).or_else(|| value.parse().ok());
+                let ratio = number.filter(|ratio: &f64| (0.0..=10.0).contains(ratio));
+                self.upstream =
+                    ratio.ok_or_else(|| invalid("bytes for each byte downstream, such as 0.1, 10% or 2"))?;
+            }
+            "downstream" => {
+                let read = match value {
+                    "on" | "true" => Some(true),
+                    "off" | "false" => Some(false),
+                    _ => None,
+                };
+                self.downstream = read.ok_or_else(|| invalid("on or off"))?;
+            }
+            "rules" => {
+                let found = [Rules::Mixed, Rules::Ports].into_iter().find(|rules| rules.name() == value);
+                self.rules = found.ok_or_else(|| invalid("mixed or ports"))?;
             }
             "mtu" => self.mtu = bytes()?,
             "segments" => self.segments = count()?,
@@ -150,8 +193,11 @@ impl CableSettings {
                     BenchError::Asked(format!("no channels are called `{value}`; there are ofdm6 and ofdm2-scqam32"))
                 })?;
             }
+            _ if self.limits.set(key, value)? => {}
             _ => {
-                let names = "service_groups, modems, hosts, channels, size, upstream, mtu, segments, encrypt";
+                let names = "service_groups, modems, hosts, channels, size, upstream, downstream, mtu, segments, \
+                 encrypt, rules";
+                let names = format!("{names}, {}", Limits::KEYS);
                 return Err(BenchError::Asked(format!("`{key}` is nothing to set here; there are {names}")));
             }
         }
@@ -177,23 +223,49 @@ impl CableSettings {
             .map(|mix| self.size.map_or_else(mix, |size| Mix::fixed(size - 4)))
     }
 
+    /// Sizes of the packets that the cipher alone is measured with: those that the gateway encrypts, or without traffic
+    /// downstream those that it decrypts.
+    pub(super) fn ciphered(&self) -> Mix {
+        let [down, up] = self.mixes();
+        if self.downstream { down } else { up }
+    }
+
     /// Packets downstream.
     pub fn downstream(&self) -> Workload {
-        Workload::new(&self.mixes()[0], self.modems.into(), true)
+        self.workload(&self.mixes()[0], Direction::Downlink)
     }
 
     /// Packets upstream.
     pub fn upstream(&self) -> Workload {
-        Workload::new(&self.mixes()[1], self.modems.into(), true)
+        self.workload(&self.mixes()[1], Direction::Uplink)
+    }
+
+    fn workload(&self, mix: &Mix, direction: Direction) -> Workload {
+        match self.rules {
+            Rules::Mixed => Workload::mixed(mix, self.modems.into(), direction),
+            Rules::Ports => Workload::new(mix, self.modems.into(), true),
+        }
+    }
+
+    /// The worker of a service group: each worker has groups in a row.
+    pub fn worker_of(&self, group: u16) -> u16 {
+        (u32::from(group) * u32::from(self.workers) / u32::from(self.groups.max(1))) as u16 // less than `workers`
+    }
+
+    /// The service groups of a worker.
+    pub fn groups_of(&self, worker: u16) -> std::ops::Range<u16> {
+        let first = (0..self.groups).find(|group| self.worker_of(*group) == worker).unwrap_or(0);
+        let count = (0..self.groups).filter(|group| self.worker_of(*group) == worker).count();
+        first..first + count as u16 // at most all groups
     }
 
     /// Modems of a service group that share a pair of filter groups: by sixths, in order.
-    fn sixth(&self, sixth: u16) -> std::ops::Range<u16> {
+    pub(super) fn sixth(&self, sixth: u16) -> std::ops::Range<u16> {
         let each = self.modems.div_ceil(FILTER_GROUPS);
         (sixth * each).min(self.modems)..((sixth + 1) * each).min(self.modems)
     }
 
-    fn key(group: u16, first: u16) -> u128 {
+    pub(super) fn key(group: u16, first: u16) -> u128 {
         u128::from_be_bytes(*b"benchmark keys:\0") ^ u128::from(group) << 64 ^ u128::from(first) << 16
     }
 
@@ -203,133 +275,22 @@ impl CableSettings {
         if usize::from(frame::HEADROOM) + frame > 2048 { 4096 } else { 2048 }
     }
 
-    /// The gateway's configuration, as an operator would write it.
-    pub fn text(&self, uris: [&str; 2]) -> String {
-        let mut t = String::new();
-        let (slots, slot_bytes) = (16_384, self.slot_bytes());
-        let _ = write!(
-            t,
-            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ packet_buffers = {slots}, packet_buffer_bytes = {slot_bytes} }}\n\
-             queues = {{ packets = 12288 }}\ndepi = {{ segments = {} }}\n\
-             [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"{OURS}/16\"]\nmtu = {}\n\
-             [[port]]\nname = \"core\"\nuri = \"{}\"\nrole = \"network\"\naddresses = [\"198.18.255.1/16\"]\n\
-             [[route]]\nto = \"0.0.0.0/0\"\nvia = \"198.18.255.254\"\n",
-            self.segments, uris[0], self.mtu, uris[1],
-        );
-        let mut neighbour = |port: &str, address: String, mac: Mac| {
-            let _ = writeln!(t, "[[neighbour]]\nport = \"{port}\"\naddress = \"{address}\"\nmac = \"{mac}\"");
-        };
-        neighbour("core", "198.18.255.254".into(), NEIGHBOURS[1]);
-        neighbour("core", "198.18.0.1".into(), NEIGHBOURS[1]);
-        for g in 0..self.groups {
-            neighbour("rphy", Self::device(g).to_string(), NEIGHBOURS[0]);
-        }
-        for group in 0..FILTER_GROUPS {
-            let _ = writeln!(t, "[[filter_group]]\nname = \"f{group}\"");
-            for rule in 0..FILTER_RULES {
-                let port = Workload::filter_port(group, rule);
-                let _ = writeln!(
-                    t,
-                    "[[filter_group.rule]]\npriority = {}\naction = \"permit\"\nprotocol = \"udp\"\nsource_ports = {port}",
-                    100 + rule
-                );
-            }
-        }
-        let _ = writeln!(t, "[[classifiers]]\nname = \"c\"");
-        for rule in 0..CLASSIFIER_RULES {
-            let (port, class) = (Workload::classifier_port(rule), Workload::classifier_class(rule));
-            let _ = writeln!(
-                t,
-                "[[classifiers.rule]]\npriority = {}\nflow = \"s{class}\"\nprotocol = \"udp\"\ndestination_ports = {port}",
-                100 + rule
-            );
-        }
-        for sixth in 0..FILTER_GROUPS {
-            let [one, two] = [sixth, (sixth + 1) % FILTER_GROUPS];
-            let _ = writeln!(
-                t,
-                "[[profile]]\nname = \"p{sixth}\"\nfilters_down = [\"f{one}\", \"f{two}\"]\n\
-                 filters_up = [\"f{one}\", \"f{two}\"]\nclassifiers = \"c\"\nencrypt = {}",
-                self.encrypt
-            );
-            for flow in 0..8 {
-                let _ = writeln!(
-                    t,
-                    "[[profile.flow]]\nname = \"s{flow}\"\npriority = {}\nbuffer = {}",
-                    flow % 4,
-                    self.buffer
-                );
-                if let Some(rate) = self.rate {
-                    let _ = writeln!(t, "rate = \"{rate} bit/s\"");
-                }
-            }
-        }
-        for g in 0..self.groups {
-            self.group(g, &mut t);
-        }
-        t
-    }
-
-    fn group(&self, g: u16, t: &mut String) {
-        let first = 0x1000 * (u32::from(g) + 1);
-        let _ = writeln!(t, "[[service_group]]\nname = \"sg{g}\"\nrpd = \"{}\"\nmac = \"{CMTS}\"", Self::device(g));
-        let mut channel = |name: &str, count: u32, capacity: &str, session: u32| {
-            let _ = writeln!(
-                t,
-                "[[service_group.channel]]\nname = \"{name}\"\ncount = {count}\ncapacity = \"{capacity}\"\nsession = {session}"
-            );
-        };
-        let groups: Vec<String> = match self.channels {
-            Channels::Ofdm6 => {
-                channel("ofdm", 6, "1.89 Gbit/s", first);
-                vec!["\"ofdm0..2\"".into(), "\"ofdm3..5\"".into()]
-            }
-            Channels::Ofdm2Scqam32 => {
-                channel("ofdm", 2, "1.89 Gbit/s", first);
-                channel("scqam", 32, "42.24 Mbit/s", first + 2);
-                (0..4).map(|n| format!("\"ofdm{}\", \"scqam{}..{}\"", n / 2, n * 8, n * 8 + 7)).collect()
-            }
-        };
-        for (n, channels) in groups.iter().enumerate() {
-            let _ = writeln!(t, "[[service_group.bonding_group]]\nname = \"b{n}\"\nchannels = [{channels}]");
-        }
-        let _ = writeln!(
-            t,
-            "[[service_group.upstream_channel]]\nsession = {}\ncount = 4\ncapacity = \"500 Mbit/s\"\n\
-             [[service_group.upstream_channel]]\nsession = {}\ncarries = \"requests\"",
-            first + 0x800,
-            first + 0x900
-        );
-        for sixth in 0..FILTER_GROUPS {
-            let range = self.sixth(sixth);
-            if range.is_empty() {
-                continue;
-            }
-            let (address, mac) = self.first_host(g, range.start);
-            let _ = writeln!(
-                t,
-                "[[service_group.modem]]\ncount = {}\nmac = \"{}\"\nprofile = \"p{sixth}\"\nhosts = {}\nipv4 = \"{}\"\n\
-                 host_mac = \"{}\"\nsid = {}\nsaid = {}\nkey = \"{:032x}\"\niv = \"{:032x}\"",
-                range.len(),
-                Mac([2, 0xca, g as u8, sixth as u8, 0, 0]),
-                self.hosts,
-                address,
-                mac,
-                range.start + 1,
-                range.start + 0x1001,
-                Self::key(g, range.start),
-                u128::from_be_bytes(IV),
-            );
-        }
-    }
-
     /// A Remote-PHY device's address.
-    fn device(g: u16) -> Ipv4Addr {
+    pub(super) fn device(g: u16) -> Ipv4Addr {
         Ipv4Addr::new(172, 30, 1, g as u8 + 1)
     }
 
+    /// First and last address of the hosts in each service group.
+    pub(super) fn hosts_of_groups(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+        let count = u32::from(self.modems) * u32::from(self.hosts);
+        (0..self.groups).map(move |group| {
+            let first = self.first_host(group, 0).0;
+            (first, Ipv4Addr::from(u32::from(first) + count - 1))
+        })
+    }
+
     /// The first host behind modem `modem`: the others', and other modems', follow.
-    fn first_host(&self, g: u16, modem: u16) -> (Ipv4Addr, Mac) {
+    pub(super) fn first_host(&self, g: u16, modem: u16) -> (Ipv4Addr, Mac) {
         let n = u32::from(modem) * u32::from(self.hosts);
         let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, g as u8, 0, 0)) + n);
         (address, Mac([2, 0xce, g as u8, 0, (n >> 8) as u8, n as u8]))

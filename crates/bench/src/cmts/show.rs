@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::differences::Difference;
+use super::ends::OFFERED;
 use super::report::CableReport;
 use crate::show;
 use crate::text::{Table, bytes, count, micros, rate};
@@ -10,7 +12,15 @@ impl CableReport {
     /// The whole report.
     pub fn text(&self) -> String {
         let mut out = self.head();
-        for part in [self.traffic(), show::cost(&self.common), show::stages(&self.common), self.facts(), self.sweep()] {
+        let parts = [
+            self.traffic(),
+            show::cost(&self.common),
+            show::stages(&self.common),
+            self.facts(),
+            self.sweep(),
+            self.differences(),
+        ];
+        for part in parts {
             if !part.is_empty() {
                 out.push('\n');
                 out += &part;
@@ -22,8 +32,16 @@ impl CableReport {
     fn head(&self) -> String {
         let (common, cable) = (&self.common, &self.cable);
         format!(
-            "cmts-imix over {}: {} × {} modems on {}, one worker; {:.1} s in {} windows\n",
-            common.port, cable.service_groups, cable.modems, cable.channels, common.seconds, common.windows.count,
+            "cmts-imix over {}: {} × {} modems on {}, {} worker{}; {:.1} s {}in {} windows\n",
+            common.port,
+            cable.service_groups,
+            cable.modems,
+            cable.channels,
+            common.workers,
+            if common.workers == 1 { "" } else { "s" },
+            common.seconds,
+            if common.port == "memory" { "of the gateway's own time " } else { "" },
+            common.windows.count,
         )
     }
 
@@ -47,29 +65,50 @@ impl CableReport {
             let _ = writeln!(out, "  {text}");
         };
         line(match common.port.as_str() {
-            "memory" => {
-                "time is the gateway's, what it took to make and to check packets is taken off, but for latencies; \
-                         an upstream frame that a grant cuts waits for its modem's next"
+            "memory" if common.worker_utilisation.iter().all(|busy| *busy > 0.98) => {
+                "time is the gateway's own: rates, queues and channels go by a clock without the time to make and to \
+                 check packets"
                     .to_owned()
             }
+            "memory" => format!(
+                "time is the gateway's own; it was busy {:.0} % of it, for channels are offered {:.0} % of what they \
+                 carry: with \
+                 nothing else to wait for it might forward {}",
+                crate::window::median(common.worker_utilisation.iter().copied()) * 100.0,
+                OFFERED * 100.0,
+                rate(common.load.busy_mpps)
+            ),
             _ => format!(
                 "the gateway was busy {:.0} % of the time: with nothing else to wait for it might forward {}",
                 common.worker_utilisation.first().unwrap_or(&0.0) * 100.0,
                 rate(common.load.busy_mpps)
             ),
         });
+        let upstream = format!(
+            "an upstream packet costs {:.0}, {:.0} for decryption",
+            cable.upstream_cycles, cable.decryption_cycles
+        );
+        line(match cable.upstream_ratio_set {
+            None => format!("{upstream} (cycles)"),
+            Some(_) => format!(
+                "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond{}; {upstream}",
+                cable.downstream_cycles,
+                cable.crypto_cycles,
+                cable.beyond_crypto_cycles,
+                if common.port == "memory" { "" } else { ", the ports' share included" }
+            ),
+        });
         line(format!(
-            "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; an upstream packet {:.0}",
-            cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles, cable.upstream_cycles
-        ));
-        line(format!(
-            "{}, alone: {:.0} cycles on the same sizes; in the gateway {:.2} times that",
-            cable.cipher, cable.cipher_alone_cycles, cable.crypto_ratio
+            "{}, its own calls alone: {:.0} cycles on the same sizes; the engine around it, alone: {:.0}; in the \
+             gateway {:.2} \
+             times the library alone",
+            cable.cipher, cable.cipher_alone_cycles, cable.engine_alone_cycles, cable.crypto_ratio
         ));
         if common.port != "memory" {
             let r = &common.reference;
             line(format!(
-                "{}: {}, {:.2} Gbit/s (Trx {:.0} ns, Ttx {:.0} ns); busy all the time, the gateway has {:.1} % of its packets",
+                "{}: {}, {:.2} Gbit/s (Trx {:.0} ns, Ttx {:.0} ns); busy all the time, the gateway has {:.1} % of \
+                 its packets",
                 r.name,
                 rate(r.mpps),
                 r.gbps_l2,
@@ -78,6 +117,7 @@ impl CableReport {
                 r.ratio * 100.0
             ));
         }
+        standing_facts(self, &mut line);
         cable_facts(self, &mut line);
         line(format!(
             "{:.3} allocations a packet{}; started in {:.2} s",
@@ -89,6 +129,18 @@ impl CableReport {
             line(format!("dropped {name}: {}", count(*n)));
         }
         line(format!("{}; {} scheduling", common.host.cpu, common.host.scheduling));
+        out
+    }
+
+    /// What is not alike with the published measurement.
+    fn differences(&self) -> String {
+        if self.cable.differences.is_empty() {
+            return String::new();
+        }
+        let mut out = "not alike with the published measurement (vCMTS, 2021), which had:\n".to_owned();
+        for Difference { what, published, here } in &self.cable.differences {
+            let _ = writeln!(out, "  {what}: {published}\n      here: {here}");
+        }
         out
     }
 
@@ -142,7 +194,7 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
             format!("{:.0}", cable.crypto_cycles),
             format!("{:.0}", cable.beyond_crypto_cycles),
             format!("{:.0}", cable.upstream_cycles),
-            count(common.lost_packets()),
+            count(cable.lost_unexpectedly),
             count(cable.wrong_frames + cable.reordered),
             format!("{:.0} %", common.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
         ]);
@@ -159,11 +211,26 @@ fn cable_facts(report: &CableReport, line: &mut impl FnMut(String)) {
         bytes(common.bytes_per_subscriber * common.subscribers as f64)
     ));
     line(format!(
-        "{:.2} Gbit/s a service group; upstream {:.1} % of downstream; channels of a bonding group within {:.2} %",
+        "{:.2} Gbit/s a service group; channels of a bonding group within {:.2} %",
         cable.gbps_per_service_group,
-        cable.upstream_ratio * 100.0,
         cable.channel_imbalance * 100.0
     ));
+    match cable.upstream_ratio_set {
+        None => line(format!("upstream only: {:.2} Gbit/s", common.directions.uplink.gbps_l2)),
+        Some(set) if cable.upstream_limited_by.is_empty() => {
+            line(format!(
+                "upstream {:.1} % of downstream, as set ({:.1} %)",
+                cable.upstream_ratio * 100.0,
+                set * 100.0
+            ));
+        }
+        Some(set) => line(format!(
+            "upstream NOT AS SET: {:.1} % of downstream instead of {:.1} %; limited by: {}",
+            cable.upstream_ratio * 100.0,
+            set * 100.0,
+            cable.upstream_limited_by
+        )),
+    }
     let packets: u64 = cable.segments_per_packet.iter().sum();
     let segments: u64 = (0u64..).zip(cable.segments_per_packet).map(|(n, packets)| n * packets).sum();
     line(format!(
@@ -185,6 +252,75 @@ fn cable_facts(report: &CableReport, line: &mut impl FnMut(String)) {
             rates.rate / 1_000_000,
             rates.mean * 100.0,
             rates.worst * 100.0
+        ));
+    }
+}
+
+/// What service flows were given, and what came of queues and rules.
+fn standing_facts(report: &CableReport, line: &mut impl FnMut(String)) {
+    let (common, cable) = (&report.common, &report.cable);
+    let (flows, queues, matches) = (&cable.service_flows, &cable.queues, &cable.matches);
+    line(flows.words());
+    if flows.overloaded_modems > 0 {
+        let rate = flows.overloaded.sustained.unwrap_or(0) as f64 / 1e6;
+        line(format!(
+            "{} modems are offered {} times their {rate} Mbit/s: {:.1} packets wait in the mean, {} dropped by AQM \
+             and {} by full \
+             queues, as is expected",
+            flows.overloaded_modems,
+            flows.overload_factor,
+            queues.waiting_packets,
+            count(queues.aqm_drops),
+            count(queues.full_drops)
+        ));
+        if queues.carried_ratio > 0.0 {
+            line(format!(
+                "they were offered {:.1} % of their rate and got {:.1} %, the furthest {:+.1} %; delay {:.2} ms, of \
+                 all other \
+                 service flows {:.3} ms",
+                queues.offered_ratio * 100.0,
+                queues.carried_ratio * 100.0,
+                queues.carried_worst * 100.0,
+                queues.overloaded_delay_ms,
+                queues.other_delay_ms
+            ));
+        }
+    } else if cable.upstream_ratio_set.is_some() {
+        line(format!(
+            "no service flow is offered more than its rate; {:.1} packets wait in the mean",
+            queues.waiting_packets
+        ));
+    }
+    line(format!(
+        "{} packets lost that no queue of an overloaded service flow dropped",
+        count(cable.lost_unexpectedly)
+    ));
+    let share = |part: u64, rest: u64| part as f64 * 100.0 / (part + rest).max(1) as f64;
+    line(format!(
+        "rules ({}): filters matched {:.1} % of packets down and {:.1} % up, classifiers {:.1} %: {}",
+        matches.rules,
+        share(matches.filter_permitted[0], matches.filter_unmatched[0]),
+        share(matches.filter_permitted[1], matches.filter_unmatched[1]),
+        share(matches.classifier_matched, matches.classifier_unmatched),
+        if matches.right {
+            "as many as were made to match".to_owned()
+        } else {
+            format!(
+                "NOT as many as were made to match: {:?} by filters, {} by classifiers of {:?} and {}; {:?} denied",
+                matches.filter_permitted,
+                matches.classifier_matched,
+                matches.filter_made,
+                matches.classifier_made,
+                matches.filter_denied
+            )
+        }
+    ));
+    if common.workers > 1 {
+        let busy: Vec<_> = common.worker_utilisation.iter().map(|busy| format!("{:.0} %", busy * 100.0)).collect();
+        line(format!(
+            "workers busy {}; {} packets handed over between them",
+            busy.join(", "),
+            count(common.handed_over)
         ));
     }
 }

@@ -240,8 +240,7 @@ impl Experiment {
     /// Whether a number of workers changes anything.
     fn reads_workers(&self) -> bool {
         match self.measure {
-            Measure::Workload => self.gateway != Some(GatewayKind::Cmts),
-            Measure::LatencyLocation => true,
+            Measure::Workload | Measure::LatencyLocation => true,
             Measure::ForwardPps | Measure::Telemetry | Measure::ControlPlane => false,
         }
     }

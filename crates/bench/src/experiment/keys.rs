@@ -90,7 +90,8 @@ fn one(of: &Experiment, key: &str, value: &str) -> Result<(), Wrong> {
     let unknown = |allowed: &str| Err(Wrong::new(format!("unknown key `{key}`"), format!("allowed: {allowed}")));
     match of.measure {
         Measure::Workload => match (key, of.gateway) {
-            ("workers" | "instances", Some(GatewayKind::Upf | GatewayKind::Bng)) => number(key, value).map(drop),
+            ("workers", _) => number(key, value).map(drop),
+            ("instances", Some(GatewayKind::Upf | GatewayKind::Bng)) => number(key, value).map(drop),
             ("port", _) => port(value).map(drop),
             ("pps", Some(GatewayKind::Upf | GatewayKind::Bng)) => pps(value).map(drop),
             _ => set(of, key, value).map_err(|wrong| match of.gateway {

@@ -387,8 +387,10 @@ fn cable(
             let port = point.get("port").map_or(Ok(resolved.port), |word| keys::port(word).map_err(asked))?;
             let mut settings = experiment.cable()?;
             workload(point).try_for_each(|(key, value)| settings.set(key, value))?;
+            settings.workers = point.count("workers", resolved.workers);
             let seconds = resolved.seconds / ROUNDS as f64;
             let options = CableOptions { settings, seconds, port, ..CableOptions::default() };
+            cmts::check(&options)?;
             let mut one = cmts::run(&options, stop)?;
             one.common.profile.clone_from(&experiment.name);
             one.common.varied = point.values.iter().cloned().collect();

@@ -30,8 +30,8 @@ impl<'s> CableDevice<'s> {
     /// # Errors
     /// What cannot be, or what the system refused.
     pub fn new(under: &'s Cable, port: PortKind, stop: &'s AtomicBool) -> Result<Self, BenchError> {
-        let mut rig = Box::new(CableRig::new(under, CableSettings::macs(), port)?);
-        rig.warm(Duration::from_millis(60))?;
+        let mut rig = Box::new(CableRig::new(under, CableSettings::macs(), port, 1)?);
+        rig.warm(Duration::from_millis(60), true, stop)?;
         let mut blank = blank(under, &Options { port, ..Options::default() });
         blank.host.nic.clone_from(&rig.nic);
         "generator".clone_into(&mut blank.load.source);
@@ -40,11 +40,13 @@ impl<'s> CableDevice<'s> {
         Ok(device)
     }
 
-    /// Lets everything arrive. Packets sent and delivered since the last time.
+    /// Lets everything arrive. Packets sent, and delivered or dropped by queues whose service flows are offered more
+    /// than their rate, since the last time.
     fn arrived(&mut self) -> Result<[u64; 2], BenchError> {
         let totals = self.rig.drain()?;
+        let dropped = totals.expected(self.rig.queue_drops().iter().sum());
         let ((down_sent, down), (up_sent, up)) = (totals.down, totals.up);
-        let now = [down_sent + up_sent.packets, down.in_order + down.reordered + up.in_order + up.reordered];
+        let now = [down_sent + up_sent.packets, down.in_order + down.reordered + up.in_order + up.reordered + dropped];
         let since = [0, 1].map(|n: usize| now[n].saturating_sub(self.before[n]));
         self.before = now;
         Ok(since)

@@ -66,6 +66,8 @@ pub struct Downstream {
     orders: HashMap<(u16, u32), Resequencer<(Frame, Known)>>,
     decrypting: VecDeque<Known>,
     flows: Vec<FlowHeard>,
+    /// Which modems are sent more than they may.
+    is_excess: Vec<bool>,
     heard: Heard,
     latencies: Histogram,
     since_ns: u64,
@@ -98,7 +100,8 @@ impl Downstream {
             by_mac.extend(spec.hosts.iter().map(|(_, mac)| (*mac, modem)));
             by_address.extend(spec.hosts.iter().map(|(address, mac)| (*address, (*mac, modem))));
         }
-        let flows = vec![FlowHeard::default(); has_keys.len() * CLASSES as usize];
+        let modems = has_keys.len();
+        let flows = vec![FlowHeard::default(); modems * CLASSES as usize];
         Self {
             carrier: plant.carrier,
             cookie: plant.cookies[0],
@@ -115,10 +118,20 @@ impl Downstream {
             orders: HashMap::new(),
             decrypting: VecDeque::new(),
             flows,
+            is_excess: vec![false; modems],
             heard: Heard::default(),
             latencies: Histogram::new(),
             since_ns: 0,
             tap: None,
+        }
+    }
+
+    /// Has packets to those modems counted apart: they are sent more than they may ([`super::Hosts::exceed`]).
+    pub fn exceed(&mut self, modems: &[u32]) {
+        for modem in modems {
+            if let Some(is) = self.is_excess.get_mut(*modem as usize) {
+                *is = true;
+            }
         }
     }
 
@@ -454,7 +467,10 @@ impl Downstream {
                         let arrival = flow.note(signature.seq, !is_early);
                         if is_early {
                             heard.early += 1;
+                            heard.early_bytes += ethernet.len() as u64;
+                            flow.early_bytes += ethernet.len() as u64 + 4;
                         } else {
+                            heard.excess += u64::from(self.is_excess[modem as usize]);
                             match arrival {
                                 Arrival::InOrder => heard.in_order += 1,
                                 Arrival::Reordered | Arrival::Stale => heard.reordered += 1,

@@ -57,11 +57,47 @@ pub struct Heard {
     pub duplicated: u64,
     /// Signed before counting began.
     pub early: u64,
-    /// Bytes of Ethernet frames delivered, without CRC.
+    /// Bytes of Ethernet frames delivered, without CRC; of those signed before counting began, too.
     pub bytes: u64,
+    /// Of those, bytes signed before counting began.
+    pub early_bytes: u64,
+    /// Packets signed since counting began and delivered to modems that are sent more than they may.
+    pub excess: u64,
 }
 
 impl Heard {
+    /// Adds what others have heard.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.foreign += other.foreign;
+        self.malformed += other.malformed;
+        self.packets_lost += other.packets_lost;
+        self.packets_late += other.packets_late;
+        self.segments += other.segments;
+        self.segments_by_count.iter_mut().zip(other.segments_by_count).for_each(|(sum, n)| *sum += n);
+        self.split += other.split;
+        self.pieces += other.pieces;
+        self.frames += other.frames;
+        self.bad_header += other.bad_header;
+        self.management += other.management;
+        self.strangers += other.strangers;
+        self.no_key += other.no_key;
+        self.clear += other.clear;
+        self.bad_crc += other.bad_crc;
+        self.late += other.late;
+        self.no_memory += other.no_memory;
+        self.group += other.group;
+        self.unsigned += other.unsigned;
+        self.misdelivered += other.misdelivered;
+        self.in_order += other.in_order;
+        self.reordered += other.reordered;
+        self.duplicated += other.duplicated;
+        self.early += other.early;
+        self.bytes += other.bytes;
+        self.early_bytes += other.early_bytes;
+        self.excess += other.excess;
+    }
+
     /// Packets, pieces and frames that were not what a gateway should have sent, or were not taken: identifier of the fault, and how many.
     pub fn wrong(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
@@ -87,6 +123,8 @@ pub struct FlowHeard {
     pub packets: u64,
     /// Their bytes from after the HCS through the CRC: what rates of service flows count.
     pub bytes: u64,
+    /// Bytes of packets that were signed before counting began.
+    pub early_bytes: u64,
     /// Packets that have not come, by its sequence numbers: between the first that came and the last.
     pub lost: u64,
     /// Packets that came after a later one, or again.

@@ -8,8 +8,8 @@ use wire::docsis::{Element, Kind, Privacy, emit_frame, emit_request};
 use wire::l2tp::{self, Carrier};
 use wire::{Mac, ccf, ethernet, ethertype, ip4, psp, udp, uepi};
 
-use super::hosts::{SERVER, write};
-use super::workload::Workload;
+use super::hosts::write;
+use super::workload::{Decided, Workload};
 use super::{Group, Plant};
 use crate::direction::Direction;
 use crate::signature::Signature;
@@ -42,6 +42,18 @@ pub struct Said {
     pub requests: u64,
     /// Requests on the session for them.
     pub heads: u64,
+}
+
+impl Said {
+    /// Adds what others have sent.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.bursts += other.bursts;
+        self.uepi += other.uepi;
+        self.requests += other.requests;
+        self.heads += other.heads;
+    }
 }
 
 struct Stream {
@@ -110,6 +122,11 @@ impl Upstream {
     /// What was sent since counting began.
     pub fn said(&self) -> Said {
         self.said
+    }
+
+    /// Packets made so far, and how many of them rules match.
+    pub fn decided(&self) -> Decided {
+        self.workload.decided()
     }
 
     /// Forgets counts.
@@ -230,7 +247,7 @@ impl Upstream {
         let (address, mac) = stream.hosts[stream.seq as usize % stream.hosts.len()];
         let signature =
             Signature { direction: Direction::Uplink, flow: modem as u32, seq: stream.seq, sent_ns: now_ns };
-        write(&mut ethernet, [mac, self.plant.gateway], [address, SERVER], &next, &signature);
+        write(&mut ethernet, [mac, self.plant.gateway], [address, next.server], &next, &signature);
         let crc = crc32(&ethernet[..size]);
         ethernet[size..size + 4].copy_from_slice(&crc);
         let mut header = [0; 16];

@@ -1,5 +1,11 @@
 //! The published reference workload: whom packets go to, by which rule, in which size.
 
+use std::net::Ipv4Addr;
+
+use super::hosts::SERVER;
+use super::rules::Shapes;
+use crate::direction::Direction;
+
 /// Service flows of a modem that traffic uses: the primary and three that rules lead to.
 pub const CLASSES: u32 = 4;
 /// Rules of a modem's classifiers.
@@ -67,23 +73,78 @@ pub struct Next {
     pub src_port: u16,
     /// See `src_port`.
     pub dst_port: u16,
+    /// Type of service.
+    pub tos: u8,
+    /// The host beyond the network side.
+    pub server: Ipv4Addr,
+    /// Whether a rule of the modem's filter groups matches it.
+    pub filtered: bool,
+}
+
+impl Default for Next {
+    /// One that no rule matches.
+    fn default() -> Self {
+        Self { size: 0, class: 0, src_port: 10_000, dst_port: 10_001, tos: 0, server: SERVER, filtered: false }
+    }
+}
+
+/// Packets that were decided on, and how many of them rules match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// All packets.
+    pub packets: u64,
+    /// Those that a filter rule matches.
+    pub filtered: u64,
+    /// Those that a classifier matches.
+    pub classified: u64,
+}
+
+impl Decided {
+    /// Adds what others decided.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.filtered += other.filtered;
+        self.classified += other.classified;
+    }
+}
+
+/// Which rules a workload's packets are made for.
+#[derive(Clone, Debug)]
+enum Ruled {
+    /// Nobody looks.
+    No,
+    /// Rules that look for one UDP port each.
+    Ports,
+    /// Rules of mixed kinds: [`super::rules`].
+    Mixed(Box<Shapes>),
 }
 
 /// Decides, packet by packet.
 #[derive(Clone, Debug)]
 pub struct Workload {
     sizes: [u16; 100],
-    packets: u64,
+    decided: Decided,
     modems: u32,
-    /// Whether rules are hit as published: one packet in ten by a filter rule, one in ten by a classifier.
-    ruled: bool,
+    /// Rules that match as published: one packet in ten a filter rule, one in ten a classifier.
+    ruled: Ruled,
 }
 
 impl Workload {
     /// Sizes by `mix`, for service groups of so many modems. With `ruled`, a tenth of packets meets a filter rule, and a
     /// tenth a classifier.
     pub fn new(mix: &Mix, modems: u32, ruled: bool) -> Self {
-        Self { sizes: mix.table(), packets: 0, modems: modems.max(1), ruled }
+        let ruled = if ruled { Ruled::Ports } else { Ruled::No };
+        Self { sizes: mix.table(), decided: Decided::default(), modems: modems.max(1), ruled }
+    }
+
+    /// The same for rules of mixed kinds, of packets in that direction.
+    pub fn mixed(mix: &Mix, modems: u32, direction: Direction) -> Self {
+        Self { ruled: Ruled::Mixed(Box::new(Shapes::new(direction))), ..Self::new(mix, modems, false) }
+    }
+
+    /// What was decided so far.
+    pub fn decided(&self) -> Decided {
+        self.decided
     }
 
     /// The UDP destination port that a modem's classifier `rule` looks for.
@@ -109,22 +170,37 @@ impl Workload {
 
     /// What the next packet, of modem number `modem`, is to be.
     pub fn next(&mut self, modem: u32) -> Next {
-        let n = self.packets;
-        self.packets += 1;
+        let n = self.decided.packets;
         // Every hundred packets have all sizes, and every modem in turn gets all of them.
         let size = self.sizes[((n + n / 100 * 37) % 100) as usize];
         let chance = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let chance = (chance ^ chance >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
-        let (mut class, mut src_port, mut dst_port) = (0, 10_000, 10_001);
-        if self.ruled && (n / 100 + n) % 10 == 3 {
-            let rule = (chance % u64::from(CLASSIFIER_RULES)) as u16;
-            (class, dst_port) = (Self::classifier_class(rule), Self::classifier_port(rule));
+        let mut next = Next { size, ..Next::default() };
+        let classified = !matches!(self.ruled, Ruled::No) && (n / 100 + n) % 10 == 3;
+        let filtered = !matches!(self.ruled, Ruled::No) && (n / 1000 + n) % 10 == 7;
+        if classified {
+            match &self.ruled {
+                Ruled::Mixed(shapes) => shapes.classify(&mut next, chance as u32),
+                _ => {
+                    let rule = (chance % u64::from(CLASSIFIER_RULES)) as u16;
+                    (next.class, next.dst_port) = (Self::classifier_class(rule), Self::classifier_port(rule));
+                }
+            }
         }
-        if self.ruled && (n / 1000 + n) % 10 == 7 {
+        if filtered {
             let group = self.filters_of(modem)[(chance % 2) as usize];
-            src_port = Self::filter_port(group, (chance / 2 % u64::from(FILTER_RULES)) as u16);
+            match &self.ruled {
+                Ruled::Mixed(shapes) => shapes.filter(&mut next, group, (chance / 2) as u32),
+                _ => {
+                    next.src_port = Self::filter_port(group, (chance / 2 % u64::from(FILTER_RULES)) as u16);
+                    next.filtered = true;
+                }
+            }
         }
-        Next { size, class, src_port, dst_port }
+        self.decided.packets += 1;
+        self.decided.filtered += u64::from(next.filtered);
+        self.decided.classified += u64::from(next.class > 0);
+        next
     }
 }
 
@@ -146,5 +222,16 @@ mod tests {
         assert_eq!((classes[0], filtered), (90_000, 10_000));
         assert!(classes[1..].iter().all(|n| (2900..4000).contains(n)), "{classes:?}");
         assert_eq!((Mix::downstream().mean(), Mix::upstream().mean()), (998.2, 318.28));
+    }
+
+    #[test]
+    fn mixed_rules_are_met_as_often() {
+        for direction in [Direction::Downlink, Direction::Uplink] {
+            let mut workload = Workload::mixed(&Mix::downstream(), 300, direction);
+            (0..100_000).for_each(|n| {
+                workload.next(n % 300);
+            });
+            assert_eq!(workload.decided(), Decided { packets: 100_000, filtered: 10_000, classified: 10_000 });
+        }
     }
 }

@@ -7,9 +7,9 @@ mod traffic_cable;
 mod upstream;
 
 use crypto::Key;
-use framer::{NOW, depi, plant};
+use framer::{MODEMS, NOW, depi, plant};
 use proptest::prelude::*;
-use traffic::cable::{Downstream, Heard, Plant};
+use traffic::cable::{CLASSES, Downstream, Excess, Heard, Hosts, Mix, Plant, Workload};
 use wire::Mac;
 use wire::l2tp::{Carrier, Cookie};
 
@@ -36,6 +36,55 @@ fn judges_agree_with_every_frame() {
     let found = judge::judged("depi", &plant, &depi(&plant, 700));
     assert_eq!((&found["frames"], &found["encrypted"]), (&700.into(), &600.into()));
     assert!(found["whole"].as_u64() > Some(200) && found["split"].as_u64() > Some(200), "{found}");
+}
+
+/// Modems that are to get more than they may are sent it by the clock, however much the others get; never more than
+/// every second packet, and alone if nothing else is to be sent.
+#[test]
+fn excess_is_paced_by_the_clock() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let mut hosts = Hosts::new(&plant, Workload::new(&Mix::downstream(), MODEMS, true));
+    hosts.exceed(Excess { modems: vec![3, 8], rate: 40e6 });
+    let mut space = [0; 2000];
+    let ms = |ms: u64| NOW + ms * 1_000_000;
+    let mut sent = |hosts: &mut Hosts, from_ms: u64, to_ms: u64, each: usize| {
+        let before = hosts.sent_excess().1;
+        for at in from_ms * 10..to_ms * 10 {
+            (0..each).for_each(|_| {
+                hosts.make(&mut space, NOW + at * 100_000);
+            });
+        }
+        (hosts.sent_excess().1 - before) as f64 * 8.0 / ((to_ms - from_ms) as f64 / 1e3)
+    };
+    // Two modems of 40 Mbit/s, among a thousand packets a millisecond and among fifty.
+    for (from, to, each) in [(0, 300, 100), (300, 600, 5)] {
+        let rate = sent(&mut hosts, from, to, each);
+        assert!((rate / 80e6 - 1.0).abs() < 0.02, "{rate} bit/s");
+    }
+    let rate = sent(&mut hosts, 600, 900, 1);
+    assert!(rate < 80e6 / 1.5, "every second packet: {rate} bit/s");
+    hosts.send_only_excess(true);
+    let packets = hosts.sent().0;
+    let rate = sent(&mut hosts, 900, 1200, 20);
+    let alone = hosts.sent().0 - packets;
+    assert!((rate / 80e6 - 1.0).abs() < 0.05 && alone < 300 * 20, "{rate} bit/s in {alone} packets");
+    assert_eq!(hosts.make(&mut [0; 2000], ms(1199)), 0, "nothing is due");
+}
+
+/// Deliveries to modems that are sent more than they may are counted apart.
+#[test]
+fn excess_is_counted_apart() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let mut device = Downstream::new(&plant, false);
+    device.exceed(&[0, 1, 2]);
+    for packet in depi(&plant, 1000) {
+        device.take(&packet, NOW);
+    }
+    device.idle(NOW);
+    device.idle(NOW + 20_000_000);
+    let of_three: u64 = device.flows()[..3 * CLASSES as usize].iter().map(|flow| flow.packets).sum();
+    assert_eq!((device.heard().excess, device.heard().in_order), (of_three, 1000));
+    assert!(of_three > 10);
 }
 
 #[test]

@@ -160,7 +160,7 @@ mod tests {
             ("upf-128 --loads 1k", "--loads has no effect on upf-128; allowed: --port, --workers"),
             ("pfcp-sessions --port xdp", "--port has no effect on pfcp-sessions; allowed: --set"),
             ("suite --set ues=1", "--set has no effect on suite; allowed: --quick"),
-            ("cmts-imix --workers 2", "--workers has no effect on cmts-imix; allowed: --port, --seconds"),
+            ("cmts-imix --fanout 2", "--fanout has no effect on cmts-imix; allowed: --port, --workers, --seconds"),
             ("bng-600g --service-groups 1", "--service-groups has no effect on bng-600g"),
             ("upf-embb --vary workers=1,2 --service-groups 2", "--service-groups has no effect on upf-embb"),
             ("packet-core --instances 2", "--instances has no effect on packet-core; allowed: --port, --workers"),

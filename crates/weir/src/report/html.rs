@@ -1,5 +1,6 @@
 //! The page.
 
+use ::bench::cmts::Difference;
 use ::bench::experiment::ExperimentReport;
 use ::bench::report::Report;
 use ::bench::search::spread::Equal;
@@ -538,7 +539,16 @@ fn beside(results: &Results) -> String {
     }
     let heads = ["workload", "=published", "of", "conditions there", "=publication", "the most here"];
     let text = "<p class='lead'>Other machines, other interfaces: beside each other, not against each other.</p>";
-    section("Beside the published figures", &(text.to_owned() + &table(&heads, &rows)))
+    let mut body = text.to_owned() + &table(&heads, &rows);
+    if !results.differences.is_empty() {
+        let cells = |(profile, d): &(String, Difference)| {
+            (false, [profile, &d.what, &d.published, &d.here].map(String::clone).to_vec())
+        };
+        body += "<p class='lead'>What is not alike with the published measurement:</p>";
+        let rows: Vec<_> = results.differences.iter().map(cells).collect();
+        body += &table(&["workload", "=what", "there", "here"], &rows);
+    }
+    section("Beside the published figures", &body)
 }
 
 fn conditions(results: &Results) -> String {

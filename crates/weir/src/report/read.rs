@@ -1,5 +1,6 @@
 //! Results out of files: whatever `weir bench --json` wrote, wherever in a document it is.
 
+use ::bench::cmts::Difference;
 use ::bench::experiment::ExperimentReport;
 use ::bench::report::Report;
 use ::bench::scale::Scale;
@@ -17,6 +18,8 @@ pub struct Results {
     pub scales: Vec<Scale>,
     /// Results of experiments that vary something.
     pub experiments: Vec<ExperimentReport>,
+    /// What is not alike with the published measurement, by workload: each once.
+    pub differences: Vec<(String, Difference)>,
     /// Documents of which nothing is shown, by file and kind.
     pub unread: Vec<String>,
 }
@@ -62,12 +65,26 @@ impl Results {
         }
         if has("profile") && has("mpps") && has("cost") {
             self.reports.extend(serde_json::from_value::<Report>(value.clone()).ok());
+            self.differ(value);
             return;
         }
         match value {
             Value::Array(all) => all.iter().for_each(|one| self.walk(one)),
             Value::Object(all) => all.values().for_each(|one| self.walk(one)),
             _ => {}
+        }
+    }
+
+    /// Takes over what a result of the cable gateway says is not alike.
+    fn differ(&mut self, value: &Value) {
+        let profile = value.get("profile").and_then(Value::as_str).unwrap_or_default();
+        let named = value.pointer("/cable/differences").cloned();
+        let named: Vec<Difference> = named.and_then(|named| serde_json::from_value(named).ok()).unwrap_or_default();
+        for difference in named {
+            let row = (profile.to_owned(), difference);
+            if !self.differences.contains(&row) {
+                self.differences.push(row);
+            }
         }
     }
 
