@@ -27,6 +27,7 @@ pub const MTU: u16 = 1600;
 pub struct Bed {
     lab: Arc<Lab>,
     links: usize,
+    bridges: u16,
     macs: [Mac; 2],
     live: bool,
     slots: u32,
@@ -86,7 +87,7 @@ impl Bed {
             return Err(BenchError::Asked("a gateway can have a CPU of its own where there are two at least".into()));
         }
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
-        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, receive_work, load_cpu, gateway_cpus })
+        Ok(Self { lab, links: 0, bridges: 0, macs, live, slots: SLOTS, manners, receive_work, load_cpu, gateway_cpus })
     }
 
     /// The lab.
@@ -97,6 +98,11 @@ impl Bed {
     /// Gives each worker so many slots of packet memory from now on.
     pub(crate) fn set_slots(&mut self, slots: u32) {
         self.slots = slots;
+    }
+
+    /// Puts so many Ethernet bridges between gateways set up from now on and their load.
+    pub(crate) fn set_bridges(&mut self, bridges: u16) {
+        self.bridges = bridges;
     }
 
     /// From now on nothing set up comes before the machine's ordinary threads.
@@ -115,7 +121,7 @@ impl Bed {
     fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
         let n = self.links;
         self.links += 1;
-        self.lab.links(n, self.macs)?;
+        self.lab.links_behind(n, self.macs, self.bridges)?;
         if self.live && kind != PortKind::Xdp {
             self.lab.receive_live(n)?;
         }

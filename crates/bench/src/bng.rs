@@ -37,8 +37,8 @@ impl UnderTest for BngUnderTest {
         "bng"
     }
 
-    fn profile(&self) -> &'static str {
-        "bng-600g"
+    fn profile(&self) -> &str {
+        &self.settings.profile
     }
 
     fn size(&self) -> (u32, u64) {

@@ -149,7 +149,10 @@ fn workload(value: &Value) -> Option<String> {
         Value::Bool(true) => Some((*key).to_owned()),
         _ => None,
     };
-    Some(keys.iter().filter_map(word).collect::<Vec<_>>().join(", "))
+    let varied = value.get("varied").and_then(Value::as_object).into_iter().flatten();
+    let varied = varied.filter(|(key, _)| !keys.contains(&key.as_str()));
+    let varied = varied.map(|(key, value)| format!("{key} {}", value.as_str().unwrap_or_default()));
+    Some(keys.iter().filter_map(word).chain(varied).collect::<Vec<_>>().join(", "))
 }
 
 /// How a metric is read.

@@ -154,6 +154,55 @@ impl Lab {
         Ok(())
     }
 
+    /// As [`Lab::links`], with so many Ethernet bridges in the load's namespace between its ends and the gateway's.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub(crate) fn links_behind(&self, n: usize, macs: [Mac; 2], bridges: u16) -> Result<(), BenchError> {
+        self.links(n, macs)?;
+        for side in Side::BOTH {
+            // The load's end becomes the first bridge's port; the end behind the last bridge takes its name.
+            let (mut near, load) = (side.load(n), side.load(n));
+            for bridge in 0..bridges {
+                let name = format!("b{}-{n}-{bridge}", side.digit());
+                let (port, next) =
+                    (format!("p{}-{n}-{bridge}", side.digit()), format!("q{}-{n}-{bridge}", side.digit()));
+                if bridge == 0 {
+                    let first = format!("f{}-{n}", side.digit());
+                    ip(&["-n", &self.load, "link", "set", &near, "down"])?;
+                    ip(&["-n", &self.load, "link", "set", &near, "name", &first])?;
+                    near = first;
+                }
+                self.bridge(&name, &near, (&port, &next))?;
+                near = next;
+            }
+            if bridges > 0 {
+                ip(&["-n", &self.load, "link", "set", &near, "down"])?;
+                ip(&["-n", &self.load, "link", "set", &near, "name", &load])?;
+                ip(&["-n", &self.load, "link", "set", &load, "up"])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a bridge in the load's namespace with a port that is there and one of a new pair, whose other end is free.
+    fn bridge(&self, name: &str, near: &str, (port, free): (&str, &str)) -> Result<(), BenchError> {
+        let mtu = self.shape.mtu.to_string();
+        let load = self.load.as_str();
+        ip(&["-n", load, "link", "add", name, "mtu", &mtu, "type", "bridge", "forward_delay", "0"])?;
+        ip(&["-n", load, "link", "add", port, "mtu", &mtu, "type", "veth", "peer", "name", free, "mtu", &mtu])?;
+        for end in [near, port] {
+            ip(&["-n", load, "link", "set", end, "master", name])?;
+        }
+        for end in [port, free] {
+            exec(load, "ethtool", &["-K", end, "gro", "off", "gso", "off", "tso", "off", "tx", "off"])?;
+        }
+        for end in [name, near, port, free] {
+            ip(&["-n", load, "link", "set", end, "up"])?;
+        }
+        Ok(())
+    }
+
     /// Gives the load's ends of a gateway's links hardware addresses, on N3 and N6: for gateways that are told them.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `experiment` | published experiments as files, what they vary, and their results |
 //! | `profiles` | workloads: configuration and traffic from the same numbers |
 //! | `under_test` | the interface of a gateway under test: ports, subscribers, far sides |
 //! | `upf`, `bng` | what implements it, one workload or more each |
@@ -71,6 +72,7 @@ pub mod crew;
 pub mod demo;
 pub mod ends;
 mod error;
+pub mod experiment;
 pub mod far_end;
 pub mod host;
 pub mod kernel_load;

@@ -13,6 +13,7 @@ use crate::socket::{arena, frames_lost};
 use crate::under_test::{Control, FarSide, MemoryLoad, Share, UnderTest, time};
 use crate::window::{Closing, How, Rig, Window};
 use crate::work_clock::WorkClock;
+use engine::StatsView;
 use frame::{Arena, ArenaConfig, Pool, Port};
 
 /// Workers of one or several gateways, each with ports of its own, whose far sides are its subscribers' load.
@@ -23,6 +24,8 @@ pub struct MemoryRig<L> {
     arenas: Vec<Arc<Arena>>,
     controls: Vec<Box<dyn Control>>,
     giving: Arc<Giving>,
+    /// The workers' statistics.
+    pub views: Vec<StatsView>,
     /// Bytes of sessions, rules and indexes.
     pub session_bytes: usize,
     /// From nothing to ready.
@@ -38,13 +41,31 @@ impl<L: MemoryLoad> MemoryRig<L> {
     where
         U: UnderTest<Load = L>,
     {
+        Self::with_manners(under, instances, workers, cpus, Manners::Urgent)
+    }
+
+    /// The same with workers that are scheduled in another way.
+    ///
+    /// # Errors
+    /// As [`MemoryRig::new`].
+    pub fn with_manners<U>(
+        under: &U,
+        instances: u16,
+        workers: u16,
+        cpus: &[usize],
+        manners: Manners,
+    ) -> Result<Self, BenchError>
+    where
+        U: UnderTest<Load = L>,
+    {
         let caps = under.memory_ports();
-        let (all, score) = (usize::from(instances) * usize::from(workers), Score::default());
+        let (all, score) = (usize::from(instances) * usize::from(workers), Score::default().with(manners));
         let mut rig = Self {
             score: score.clone(),
             loads: vec![],
             hands: vec![],
             arenas: vec![],
+            views: vec![],
             session_bytes: 0,
             start: Duration::ZERO,
             controls: vec![],
@@ -74,6 +95,7 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let mut worker = worker.noted::<U>();
                 worker.turns(1);
                 rig.session_bytes += U::bytes(worker.gateway());
+                rig.views.push(worker.view());
                 let n = rig.hands.len();
                 let score = if all > cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
                 rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use engine::{Idle, Time, Tsc, Worker, WorkerConfig};
@@ -127,6 +127,8 @@ struct Plant {
     /// When the next packet of the running subscriber is due.
     next_packet: u64,
     answered: Vec<(u32, bool, u64)>,
+    /// Control planes: requests are theirs in turn.
+    peers: Vec<SocketAddr>,
 }
 
 impl Plant {
@@ -169,7 +171,9 @@ impl Plant {
         let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());
         let next_packet = clock.now;
         let dropped = BTreeMap::new();
-        let plant = Self { worker, control, endpoint, time, n3, n6, traffic, dropped, packet, next_packet, answered };
+        let peers = vec![CP];
+        let plant =
+            Self { worker, control, endpoint, time, n3, n6, traffic, dropped, packet, next_packet, answered, peers };
         Ok((plant, restored))
     }
 
@@ -178,18 +182,20 @@ impl Plant {
     }
 
     fn associate(&mut self) {
-        let hello = AssociationSetupRequest {
-            node_id: NodeId::from(CP.ip()),
-            recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
-            ..AssociationSetupRequest::default()
-        };
-        let hello = Packet { header: Header::node(1), message: hello.into() }.to_vec().unwrap_or_default();
-        self.say(&hello);
+        for peer in self.peers.clone() {
+            let hello = AssociationSetupRequest {
+                node_id: NodeId::from(peer.ip()),
+                recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
+                ..AssociationSetupRequest::default()
+            };
+            let hello = Packet { header: Header::node(1), message: hello.into() }.to_vec().unwrap_or_default();
+            self.say(peer, &hello);
+        }
     }
 
-    fn say(&mut self, octets: &[u8]) {
+    fn say(&mut self, peer: SocketAddr, octets: &[u8]) {
         let clock = WallClock { now: self.now(), epoch_ns: 0 };
-        self.endpoint.receive(CP, octets, &mut self.control, &clock);
+        self.endpoint.receive(peer, octets, &mut self.control, &clock);
     }
 
     /// A turn of everything; answers are noted with the time they left at.
@@ -248,7 +254,10 @@ impl Plant {
         let begun = Instant::now();
         let start = self.now();
         while self.answered.len() < requests.len() {
-            if stop.load(Ordering::Relaxed) || begun.elapsed() > Duration::from_secs(120) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            if begun.elapsed() > Duration::from_secs(120) {
                 return Err(BenchError::Died("run of session requests"));
             }
             for _ in 0..32 {
@@ -259,7 +268,7 @@ impl Plant {
                 }
                 // Late is late: a request waits from when it was due.
                 asked.push(if gap_ns > 0 { due } else { now });
-                self.say(&requests[next]);
+                self.say(self.peers[next % self.peers.len()], &requests[next]);
             }
             self.turn(true);
         }
@@ -309,8 +318,61 @@ fn establishments(first: u32, count: u32) -> Vec<Vec<u8>> {
     (first..first + count).map(|n| established(n, n + 2, RATE)).collect()
 }
 
+/// A control plane, by its number.
+fn peer(n: u16) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::from(0x0a00_0509 + u32::from(n)).into(), pfcp::PORT)
+}
+
+/// What one gateway's core did for its control planes.
+pub(crate) struct Established {
+    /// When the first request came, and when the last was answered, of those as fast as possible.
+    pub time: (Instant, Instant),
+    /// Sessions established between the two.
+    pub sessions: u32,
+    /// Milliseconds from request to answer at half the rate, sorted.
+    pub waited_ms: Vec<f64>,
+}
+
+/// Brings sessions up for so many control planes in turn: half of them as fast as can be, half at half of that rate.
+/// `start` is where gateways wait for each other.
+///
+/// # Errors
+/// When memory is short, or a request is refused.
+pub(crate) fn establish(
+    sessions: u32,
+    control_planes: u16,
+    start: &Barrier,
+    stop: &AtomicBool,
+) -> Result<Established, BenchError> {
+    let half = (sessions / 2).max(1);
+    let peers: Vec<SocketAddr> = (0..control_planes.max(1)).map(peer).collect();
+    let by = |n: u32| peers[((n - 1) as usize) % peers.len()];
+    let requests = |first: u32| -> Vec<Vec<u8>> {
+        // Each list begins with the first control plane.
+        (0..half).map(|n| established_by(by(n + 1), first + n, first + n + 2, RATE)).collect()
+    };
+    let (fast, paced, plant) = (requests(1), requests(1 + half), Plant::new(None));
+    start.wait();
+    let (mut plant, _) = plant?;
+    plant.peers.clone_from(&peers);
+    plant.associate();
+    let begun = Instant::now();
+    let (took, _) = plant.play(&fast, 0, stop)?;
+    let rate = f64::from(half) / took.as_secs_f64();
+    let (_, waited) = plant.play(&paced, (2e9 / rate) as u64, stop)?;
+    let mut waited_ms: Vec<f64> = waited.into_iter().map(|ns| ns as f64 / 1e6).collect();
+    waited_ms.sort_by(f64::total_cmp);
+    plant.worker.close();
+    Ok(Established { time: (begun, begun + took), sessions: half, waited_ms })
+}
+
 /// The request for session `n`, with a rate in kbit/s.
 fn established(n: u32, sequence: u32, rate: Mbr) -> Vec<u8> {
+    established_by(CP, n, sequence, rate)
+}
+
+/// The same of a control plane.
+fn established_by(peer: SocketAddr, n: u32, sequence: u32, rate: Mbr) -> Vec<u8> {
     let profile = Profile {
         dnn: "internet".into(),
         qfi: Some(Qfi(9)),
@@ -325,7 +387,7 @@ fn established(n: u32, sequence: u32, rate: Mbr) -> Vec<u8> {
         access: Some(tunnel(n + 1)),
         ..Session::default()
     };
-    let message = session.establish(&profile, &NodeId::from(CP.ip()), CP.ip()).into();
+    let message = session.establish(&profile, &NodeId::from(peer.ip()), peer.ip()).into();
     Packet { header: Header::session(0, sequence), message }.to_vec().unwrap_or_default()
 }
 

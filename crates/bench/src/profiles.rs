@@ -7,11 +7,13 @@ use traffic::{Profile, Ratio, Sizes, Teids};
 use upf::config::acl::{Acl, Otherwise};
 use upf::config::{Bearer, Config, FastPathMode, Frames, Port, Role, Route, Simulate, Workers};
 
+use crate::experiment::{self, GatewayKind};
+
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The profile's name: `upf-128`, `upf-embb`, `vepc-embb`, `fwa`.
-    pub profile: &'static str,
+    /// The experiment's name, such as `upf-128`.
+    pub profile: String,
     /// Subscribers.
     pub ues: u32,
     /// Bearers of a subscriber.
@@ -75,15 +77,17 @@ pub const KEYS: &[&str] = &[
     "functions",
     "session_rate",
     "acl",
+    "lte",
+    "services",
     "ipv6_share",
     "ipv6_transport",
 ];
 
-impl Settings {
-    /// The published experiment: 128-byte packets, sessions in place, one bearer with its rate and usage.
-    pub fn upf_128() -> Self {
+/// What a parameter is where an experiment does not set it: small, with everything off.
+impl Default for Settings {
+    fn default() -> Self {
         Self {
-            profile: "upf-128",
+            profile: "upf".to_owned(),
             ues: 1000,
             bearers: 1,
             flows: 1,
@@ -92,7 +96,7 @@ impl Settings {
             sizes: Sizes::Fixed(128),
             ratio: Ratio { up: 1.0, down: 1.0 },
             new_flows: 0.0,
-            functions: true,
+            functions: false,
             session_rate: false,
             acl: false,
             lte: false,
@@ -101,45 +105,42 @@ impl Settings {
             ipv6_transport: false,
         }
     }
+}
+
+impl Settings {
+    /// The published experiment: 128-byte packets, sessions in place, one bearer with its rate and usage.
+    pub fn upf_128() -> Self {
+        Self::built_in("upf-128")
+    }
 
     /// Mobile broadband with everything on: 100,000 subscribers, two bearers of four flows, IMIX 64…1400.
     pub fn upf_embb() -> Self {
-        let mix = Sizes::mix(&[(64, 1), (128, 1), (256, 1), (512, 1), (1024, 1), (1400, 1)]);
-        Self {
-            profile: "upf-embb",
-            ues: 100_000,
-            bearers: 2,
-            flows: 4,
-            gnbs: 100,
-            servers: 64,
-            sizes: mix,
-            session_rate: true,
-            ..Self::upf_128()
-        }
+        Self::built_in("upf-embb")
     }
 
     /// The published 4G gateway, SGW-U and PGW-U in one, with charging, QoS and access lists: the traffic of
     /// [`upf_embb`](Self::upf_embb) in a tunnel for each bearer. Its authors did not exercise translation, so neither is
     /// it here.
     pub fn vepc_embb() -> Self {
-        Self { profile: "vepc-embb", acl: true, lte: true, ..Self::upf_embb() }
+        Self::built_in("vepc-embb")
     }
 
-    /// The published gateway for fixed wireless access: 120,000 lines of one bearer and two flows, with charging by
-    /// service, QoS and access lists; nobody moves.
+    /// The published gateway for fixed wireless access: 120,000 lines of one bearer and two flows, without charging, QoS
+    /// and access lists.
     pub fn fwa() -> Self {
-        Self { profile: "fwa", ues: 120_000, bearers: 1, flows: 2, acl: true, services: true, ..Self::upf_embb() }
+        Self::built_in("fwa")
     }
 
-    /// The workload of that name.
+    /// # Panics
+    /// Never: a test reads all experiments.
+    fn built_in(name: &str) -> Self {
+        Self::named(name).unwrap_or_else(|| panic!("{name} is an experiment of the user plane"))
+    }
+
+    /// The workload of the built-in experiment of that name, if it is one of a user plane.
     pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "upf-128" => Some(Self::upf_128()),
-            "upf-embb" => Some(Self::upf_embb()),
-            "vepc-embb" => Some(Self::vepc_embb()),
-            "fwa" => Some(Self::fwa()),
-            _ => None,
-        }
+        let experiment = experiment::named(name)?;
+        (experiment.gateway == Some(GatewayKind::Upf)).then(|| experiment.mobile().ok()).flatten()
     }
 
     /// Changes one number.
@@ -172,6 +173,8 @@ impl Settings {
             "functions" => self.functions = read(key, value)?,
             "session_rate" => self.session_rate = read(key, value)?,
             "acl" => self.acl = read(key, value)?,
+            "lte" => self.lte = read(key, value)?,
+            "services" => self.services = read(key, value)?,
             "ipv6_share" => self.ipv6_share = share()?,
             "ipv6_transport" => self.ipv6_transport = read(key, value)?,
             "ratio" => {

@@ -82,6 +82,9 @@ pub struct Report {
     pub observer: Option<Observer>,
     /// A second trial, below capacity, in which every packet was checked: losses and latencies.
     pub paced: Option<Paced>,
+    /// What an experiment varies, by key: this point's values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub varied: BTreeMap<String, String>,
     /// The machine.
     pub host: Host,
     /// When.

@@ -25,7 +25,7 @@ pub trait UnderTest {
     fn kind(&self) -> &'static str;
 
     /// The workload's name: `upf-128`.
-    fn profile(&self) -> &'static str;
+    fn profile(&self) -> &str;
 
     /// Subscribers of a gateway, and their flows.
     fn size(&self) -> (u32, u64);

@@ -36,8 +36,8 @@ impl UnderTest for UpfUnderTest {
         "upf"
     }
 
-    fn profile(&self) -> &'static str {
-        self.settings.profile
+    fn profile(&self) -> &str {
+        &self.settings.profile
     }
 
     fn size(&self) -> (u32, u64) {

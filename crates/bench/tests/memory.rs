@@ -91,17 +91,48 @@ fn packets_come_a_few_at_a_time_and_all_arrive() {
 fn the_published_workloads_run_at_their_ratios() {
     let _alone = alone();
     for (settings, ratio) in [(Settings::vepc_embb(), "2.5:7.5"), (Settings::fwa(), "1:9")] {
-        let (name, flows) = (settings.profile, u64::from(settings.bearers * settings.flows));
+        let (name, flows) = (settings.profile.clone(), u64::from(settings.bearers * settings.flows));
         let mut settings = Settings { ues: 1000, ..settings };
         settings.set("ratio", ratio).expect("a ratio");
         let report = run(&UpfUnderTest { settings }, &options(0.5), &AtomicBool::new(false)).expect("a trial");
         let (up, down) = (&report.directions.uplink, &report.directions.downlink);
         assert_eq!((up.lost_packets, down.lost_packets, report.frames_lost), (0, 0, 0), "{name}");
-        assert_eq!((report.profile.as_str(), report.flows), (name, 1000 * flows));
+        assert_eq!((report.profile.as_str(), report.flows), (name.as_str(), 1000 * flows));
         assert!(report.drops.is_empty(), "{name}: {:?}", report.drops);
         let share = up.sent_packets as f64 / (up.sent_packets + down.sent_packets) as f64;
         let wanted = if ratio == "1:9" { 0.1 } else { 0.25 };
         assert!((share - wanted).abs() < 0.01, "{name}: {share}");
+    }
+}
+
+#[test]
+fn points_of_an_experiment_take_turns() {
+    use bench::experiment::{self, ExperimentOptions};
+    let _alone = alone();
+    let mut packet_core = experiment::named("packet-core").expect("an experiment");
+    packet_core.assign("ues", "64").expect("a number");
+    packet_core.assign("share_cpus", "true").expect("a switch");
+    let axes = |list: &[(&str, &str)]| {
+        list.iter().map(|(key, value)| ((*key).to_owned(), vec![(*value).to_owned()])).collect::<Vec<_>>()
+    };
+    packet_core.vary_instead(axes(&[("instances", "1..2"), ("workers", "1")])).expect("keys");
+    let options = ExperimentOptions { seconds: Some(0.4), ..ExperimentOptions::default() };
+    let mut steps = Vec::new();
+    let stop = AtomicBool::new(false);
+    let found =
+        experiment::run(&packet_core, &options, &stop, &mut |progress| steps.push(progress.done)).expect("rows");
+    assert_eq!((found.rows.len(), found.results.len(), found.not_run.len()), (2, 2, 0));
+    assert!(steps.len() > 3 && steps.iter().all(|(done, all)| done < all), "{steps:?}");
+    let [one, two] = [&found.rows[0], &found.rows[1]];
+    assert_eq!((one.value("times_one"), two.values["instances"].as_str()), (1.0, "2"));
+    assert!(one.value("mpps") > 0.01 && two.value("times_one") > 0.1);
+    let both = two.metrics["instance_mpps"];
+    assert!(both.low > 0.0 && both.low <= both.value && both.value <= both.high, "{both:?}");
+    let sum = 2.0 * both.value / two.value("mpps");
+    assert!((0.7..1.3).contains(&sum), "gateways together are all of it: {sum}");
+    for result in &found.results {
+        assert_eq!((result.frames_lost, result.packets_missing, result.profile.as_str()), (0, 0, "packet-core"));
+        assert!(result.varied.contains_key("instances"));
     }
 }
 

@@ -120,3 +120,32 @@ fn a_short_demonstration() {
     assert_eq!(report.frames_lost, 0);
     assert!(ours().is_empty());
 }
+
+#[test]
+fn an_experiment_is_run_over_hops_and_queues() {
+    use bench::experiment::{self, ExperimentOptions};
+    let _alone = alone();
+    let options = ExperimentOptions { seconds: Some(0.5), ..ExperimentOptions::default() };
+    let stop = AtomicBool::new(false);
+    let run = |name: &str, axes: &[(&str, &[&str])]| {
+        let mut of = experiment::named(name).expect("an experiment");
+        let axis = |(key, values): &(&str, &[&str])| {
+            ((*key).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
+        };
+        of.vary_instead(axes.iter().map(axis).collect()).expect("keys");
+        experiment::run(&of, &options, &stop, &mut |_| {}).expect("rows")
+    };
+    let hops = run("latency-location", &[("hops", &["0", "3"])]);
+    for row in &hops.rows {
+        // All that is sent through bridges comes back through them, checked.
+        assert!(row.value("mpps") > 0.001 && row.value("loss_ratio") < 0.05, "{row:?}");
+        assert!(row.value("uplink_p50_us") > 0.0 && row.value("downlink_p50_us") > 0.0, "{row:?}");
+    }
+    let ports = run("forward-pps", &[("task", &["receive", "transmit", "forward"]), ("queues", &["1", "256"])]);
+    assert_eq!((ports.rows.len(), ports.not_run.len()), (3, 3), "{:?}", ports.not_run);
+    for row in &ports.rows {
+        assert!(row.value("mpps") > 0.01 && row.value("times_one") == 1.0, "{row:?}");
+    }
+    assert!(ports.not_run.iter().all(|point| point.what.contains("queues=256")), "{:?}", ports.not_run);
+    assert!(ours().is_empty(), "left behind: {:?}", ours());
+}

@@ -1,11 +1,13 @@
 //! `weir bench`: what a gateway does to every packet, measured.
 
+mod experiments;
 mod real;
 mod search;
 
 use std::sync::atomic::AtomicBool;
 
 use ::bench::bng::BngUnderTest;
+use ::bench::experiment::{Experiment, GatewayKind, Measure};
 use ::bench::scale::{self, Axis};
 use ::bench::under_test::UnderTest;
 use ::bench::upf::UpfUnderTest;
@@ -19,14 +21,19 @@ use gateway::json::JsonOutput;
 use gateway::signals;
 
 /// `weir bench`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   weir bench upf-embb                              packet cost, 100,000 subscribers, by stage
   weir bench upf-embb --set ues=1_000_000          the same for a million
   weir bench upf-embb --bursts 1,4,16,64           processing time by burst, headers warm and cold
   weir bench vepc-embb --set ratio=1:9             a published 4G workload; or 5:5, 2.5:7.5, 4:6
-  weir bench fwa --set ratio=2.5:7.5               fixed wireless access
+  weir bench fwa --set ratio=2.5:7.5               fixed wireless access as published, see fwa-full
+  weir bench --list                                all experiments, with their publications
+  weir bench packet-core                           gateways of one worker, and one on all CPUs
+  weir bench upf-embb --vary workers=1..4          any key varied: a row for each value
+  sudo weir bench forward-pps                      receive, transmit and forward by queues and flows
+  weir bench upf-sizes --print > mine.toml         a file to change; run it: weir bench mine.toml
   sudo weir bench upf-128 --port all               every kind of port, with bare forwarders
   sudo weir bench upf-128 --port xdp --json -      one object for programs
   sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
@@ -42,28 +49,32 @@ Examples:
   weir bench upf-128 --search mlr                  the rate without loss, and with 0.5 % (MLRsearch)
   sudo weir bench upf-128 --search rfc2544 --sizes all --port xdp --json rfc2544.json")]
 pub struct BenchArgs {
-    /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
-    /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
-    /// bng-600g (the published workload of a broadband gateway, in memory), pfcp-sessions (sessions a control plane can
-    /// establish a second), real (a gateway process on frames that another CPU wrote, at the loads of --loads); suite: all
-    /// targets, with a verdict a line; or forward: no
-    /// measurement, but a bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
-    #[arg(value_name = "PROFILE")]
+    /// An experiment of --list, such as upf-128, or a FILE.toml that describes one (--print has files to copy);
+    /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another
+    /// CPU wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no measurement, but a
+    /// bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
+    #[arg(value_name = "EXPERIMENT", default_value = "", hide_default_value = true)]
     pub profile: String,
-    /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all; dpdk in builds that have it [default: memory;
-    /// with real: xdp; real also has slots].
+    /// List the experiments with their publications.
+    #[arg(long, conflicts_with_all = ["profile", "print"])]
+    pub list: bool,
+    /// Print the experiment's file, to copy and change.
+    #[arg(long)]
+    pub print: bool,
+    /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all; dpdk in builds that have it [default: the
+    /// experiment's, mostly memory; with real: xdp; real also has slots].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
-    /// Workers; the subscribers are divided among them.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub workers: u16,
+    /// Workers; the subscribers are divided among them [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
     /// Measure 1 to R gateways, each on interfaces of its own.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "fanout")]
     pub instances: Option<u16>,
     /// Measure 1 to R workers of one gateway on one pair of interfaces, subscribers divided among them.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub fanout: Option<u16>,
-    /// Time to measure [default: 5; with real: 1, for each trial].
+    /// Time to measure, at each point of what is varied [default: the experiment's; with real: 1, for each trial].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// With cmts-imix: service groups on the core, a number or from..to [default: 2].
@@ -101,10 +112,17 @@ pub struct BenchArgs {
     /// Change a parameter of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Vary a parameter, workers, instances, port or pps instead of what the experiment varies, such as ratio=1:1,1:9
+    /// or workers=1..cpus: a row for each value; given several times: for each combination.
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["instances", "fanout", "bursts", "sweep", "search"])]
+    pub vary: Vec<String>,
     /// JSON.
     #[command(flatten)]
     pub json: JsonOutput,
 }
+
+/// What is no experiment.
+const FIXED: [&str; 4] = ["real", "forward", "suite", "pfcp-sessions"];
 
 impl BenchArgs {
     fn port(&self) -> &str {
@@ -113,6 +131,10 @@ impl BenchArgs {
 
     fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(5.0)
+    }
+
+    fn workers(&self) -> u16 {
+        self.workers.unwrap_or(1)
     }
 
     fn receive_work(&self) -> ::bench::ReceiveWork {
@@ -126,11 +148,11 @@ impl BenchArgs {
         }
     }
 
-    /// Refuses options that the workload does not read: left alone they would seem to have an effect.
-    fn refuse_unread(&self) -> Result<(), Usage> {
+    /// Refuses options that are not read: left alone they would seem to have an effect.
+    fn refuse_unread(&self, experiment: Option<&Experiment>) -> Result<(), Usage> {
         let given = [
             ("--port", self.port.is_some()),
-            ("--workers", self.workers != 1),
+            ("--workers", self.workers.is_some()),
             ("--instances", self.instances.is_some()),
             ("--fanout", self.fanout.is_some()),
             ("--seconds", self.seconds.is_some()),
@@ -143,17 +165,60 @@ impl BenchArgs {
             ("--disturb", self.disturb.is_some()),
             ("--quick", self.quick),
             ("--set", !self.set.is_empty()),
+            ("--vary", !self.vary.is_empty()),
         ];
-        let read: &[&str] = match self.profile.as_str() {
-            "cmts-imix" if self.search.is_wanted() => &["--port", "--pps", "--set"],
-            name if self.search.is_wanted() && !["suite", "pfcp-sessions", "forward", "real"].contains(&name) => {
+        let is_searched = self.search.is_wanted()
+            && experiment.is_some_and(|of| of.measure == Measure::Workload && of.vary.is_empty());
+        let read = self.read(experiment);
+        let given = given.into_iter().chain(self.search.given().map(|(option, given)| (option, given && !is_searched)));
+        let unread = given.chain(self.real.given().map(|(option, given)| (option, given && self.profile != "real")));
+        let Some((option, _)) = unread.filter(|(option, _)| !read.contains(option)).find(|(_, given)| *given) else {
+            return Ok(());
+        };
+        let mut allowed = read.to_vec();
+        if self.profile == "real" {
+            allowed.extend(self.real.given().map(|(option, _)| option));
+        }
+        let name = match experiment {
+            Some(experiment) => &experiment.name,
+            None if self.list => "--list",
+            None if self.print => "--print",
+            None => self.profile.as_str(),
+        };
+        Err(Usage(format!("{option} has no effect on {name}; allowed: {}", allowed.join(", "))))
+    }
+
+    /// Options that are read.
+    fn read(&self, experiment: Option<&Experiment>) -> &'static [&'static str] {
+        if self.list || self.print {
+            return &["--json"];
+        }
+        let Some(experiment) = experiment else {
+            return match self.profile.as_str() {
+                "suite" => &["--quick"],
+                "real" => &["--port", "--seconds", "--quick"],
+                _ => &["--set"],
+            };
+        };
+        let is_cable = experiment.gateway == Some(GatewayKind::Cmts);
+        let is_varied = !experiment.vary.is_empty();
+        match experiment.measure {
+            Measure::ControlPlane => &["--set", "--vary"],
+            Measure::ForwardPps => &["--port", "--seconds", "--set", "--vary"],
+            Measure::Telemetry => &["--seconds", "--pps", "--set", "--vary"],
+            Measure::LatencyLocation => &["--port", "--workers", "--seconds", "--pps", "--set", "--vary"],
+            Measure::Workload if is_varied && is_cable => &["--port", "--workers", "--seconds", "--set", "--vary"],
+            Measure::Workload if is_varied => {
+                &["--port", "--workers", "--seconds", "--pps", "--share-cpu", "--own-cpu", "--set", "--vary"]
+            }
+            Measure::Workload if self.search.is_wanted() && is_cable => &["--port", "--pps", "--set"],
+            Measure::Workload if self.search.is_wanted() => {
                 &["--port", "--workers", "--pps", "--share-cpu", "--own-cpu", "--set"]
             }
-            "suite" => &["--quick"],
-            "pfcp-sessions" | "forward" => &["--set"],
-            "cmts-imix" => &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--set"],
-            "real" => &["--port", "--seconds", "--quick"],
-            _ => &[
+            Measure::Workload if is_cable => {
+                &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--set", "--vary"]
+            }
+            Measure::Workload => &[
                 "--port",
                 "--workers",
                 "--instances",
@@ -165,20 +230,9 @@ impl BenchArgs {
                 "--own-cpu",
                 "--disturb",
                 "--set",
+                "--vary",
             ],
-        };
-        let is_searched =
-            self.search.is_wanted() && !["suite", "pfcp-sessions", "forward", "real"].contains(&&*self.profile);
-        let given = given.into_iter().chain(self.search.given().map(|(option, given)| (option, given && !is_searched)));
-        let unread = given.chain(self.real.given().map(|(option, given)| (option, given && self.profile != "real")));
-        let Some((option, _)) = unread.filter(|(option, _)| !read.contains(option)).find(|(_, given)| *given) else {
-            return Ok(());
-        };
-        let mut allowed = read.to_vec();
-        if self.profile == "real" {
-            allowed.extend(self.real.given().map(|(option, _)| option));
         }
-        Err(Usage(format!("{option} has no effect on {}; allowed: {}", self.profile, allowed.join(", "))))
     }
 
     /// Gives each `--set` to a workload.
@@ -197,20 +251,56 @@ impl BenchArgs {
 /// # Errors
 /// What cannot be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
-    args.refuse_unread()?;
-    let stop = signals::stop_flag().context("no signal handlers")?;
-    match args.profile.as_str() {
-        "real" => real::run(args, &stop),
-        "forward" => real::forward(args, &stop),
-        "suite" => suite(args, &stop),
-        "pfcp-sessions" => sessions(args, &stop),
-        "cmts-imix" if args.search.is_wanted() => search::cable(args, &stop),
-        "bng-600g" if args.search.is_wanted() => search::broadband(args, &stop),
-        _ if args.search.is_wanted() => search::mobile(args, &stop),
-        "cmts-imix" => cable(args, &stop),
-        "bng-600g" => broadband(args, &stop),
-        _ => mobile(args, &stop),
+    if args.list {
+        args.refuse_unread(None)?;
+        return experiments::list(args);
     }
+    let experiment = experiments::named(args)?;
+    if args.print {
+        args.refuse_unread(None)?;
+        return experiments::print_file(args);
+    }
+    args.refuse_unread(experiment.as_ref())?;
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    let Some(experiment) = experiment else {
+        return match args.profile.as_str() {
+            "real" => real::run(args, &stop),
+            "forward" => real::forward(args, &stop),
+            "suite" => suite(args, &stop),
+            _ => sessions(args, &stop),
+        };
+    };
+    if !experiment.vary.is_empty() || experiment.measure != Measure::Workload {
+        return experiments::run(args, &experiment, &stop);
+    }
+    let of_run = &experiment.run;
+    if of_run.machine.is_some() || of_run.usd_per_hour.is_some() || of_run.share_cpus {
+        let what = "machine, usd_per_hour and share_cpus in [run] have an effect with [[vary]] or --vary only";
+        return Err(Usage(format!("{}: {what}", experiment.name)).into());
+    }
+    let args = &BenchArgs {
+        port: args.port.clone().or_else(|| of_run.port.clone()),
+        seconds: args.seconds.or(of_run.seconds),
+        workers: args.workers.or(of_run.workers),
+        ..args.clone()
+    };
+    let is_searched = args.search.is_wanted();
+    match experiment.gateway {
+        Some(GatewayKind::Cmts) if is_searched => search::cable(args, experiment.cable().map_err(usage)?, &stop),
+        Some(GatewayKind::Cmts) => cable(args, &experiment, &stop),
+        Some(GatewayKind::Bng) if is_searched => {
+            search::broadband(args, &experiment.broadband().map_err(setting)?, &stop)
+        }
+        Some(GatewayKind::Bng) => {
+            workload(args, &BngUnderTest { settings: experiment.broadband().map_err(setting)? }, &stop)
+        }
+        _ if is_searched => search::mobile(args, &experiment.mobile().map_err(setting)?, &stop),
+        _ => workload(args, &UpfUnderTest { settings: experiment.mobile().map_err(setting)? }, &stop),
+    }
+}
+
+fn setting(error: ::bench::profiles::SettingError) -> Usage {
+    Usage(error.to_string())
 }
 
 /// `pfcp-sessions`: sessions that a control plane can establish a second.
@@ -226,38 +316,13 @@ fn sessions(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     print(args, &found, &found.text())
 }
 
-/// `bng-600g`: a broadband gateway.
-fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut under = BngUnderTest::default();
-    args.set(|key, value| under.settings.set(key, value))?;
-    workload(args, &under, stop)
-}
-
-/// Workloads of a mobile user plane.
-fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    workload(args, &UpfUnderTest { settings: settings(args)? }, stop)
-}
-
-/// The numbers of a workload of a mobile user plane.
-fn settings(args: &BenchArgs) -> anyhow::Result<::bench::profiles::Settings> {
-    let mut settings = ::bench::profiles::Settings::named(&args.profile).ok_or_else(|| {
-        Usage(format!(
-            "unknown workload \"{}\"; allowed: upf-128, upf-embb, vepc-embb, fwa, cmts-imix, bng-600g, \
-             pfcp-sessions, real, suite, forward",
-            args.profile
-        ))
-    })?;
-    args.set(|key, value| settings.set(key, value))?;
-    Ok(settings)
-}
-
 /// A gateway under its workload: in memory or on interfaces, alone, scaled out or by bursts.
 fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> anyhow::Result<()> {
     let all = args.port() == "all";
     let port = if all { PortKind::Plain } else { args.port().parse().map_err(usage)? };
     let options = Options {
         port,
-        workers: args.workers,
+        workers: args.workers(),
         seconds: args.seconds(),
         pps: args.pps,
         receive_work: args.receive_work(),
@@ -296,22 +361,21 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
     print(args, &report, &::bench::show::report(&report))
 }
 
-/// `cmts-imix`: one report for each kind of port and number of service groups.
-fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+/// A cable gateway: one report for each kind of port and number of service groups.
+fn cable(args: &BenchArgs, experiment: &Experiment, stop: &AtomicBool) -> anyhow::Result<()> {
     use ::bench::cmts::{CableOptions, SIZES, check, run};
     let ports = match args.port() {
         "all" => PortKind::SOCKETS.to_vec(),
         word => vec![word.parse::<PortKind>().map_err(usage)?],
     };
-    let mut options = CableOptions { seconds: args.seconds(), ..CableOptions::default() };
-    args.set(|key, value| options.settings.set(key, value))?;
-    options.settings.workers = args.workers;
+    let settings = experiment.cable().map_err(usage)?;
+    let mut options = CableOptions { settings, seconds: args.seconds(), ..CableOptions::default() };
+    options.settings.workers = args.workers();
     if args.sweep {
         options.sweep = SIZES.to_vec();
     }
-    let asked_by_key = args.set.iter().any(|pair| pair.starts_with("service_groups="));
     let by_key = options.settings.groups.to_string();
-    let text = if asked_by_key { &by_key } else { args.service_groups.as_deref().unwrap_or("2") };
+    let text = args.service_groups.as_deref().unwrap_or(&by_key);
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |word: &str| word.parse::<u16>().ok().filter(|n| (1..=8).contains(n));
     let (Some(first), Some(last)) = (number(first), number(last).filter(|last| Some(*last) >= number(first))) else {
@@ -322,7 +386,9 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
         for groups in first..=last {
             (options.port, options.settings.groups) = (port, groups);
             check(&options).map_err(usage)?;
-            reports.push(run(&options, stop)?);
+            let mut report = run(&options, stop)?;
+            report.common.profile.clone_from(&experiment.name);
+            reports.push(report);
         }
     }
     match reports.as_slice() {

@@ -5,6 +5,7 @@ use ::bench::agent::HostsTrial;
 use ::bench::bursts::Bursts;
 use ::bench::cmts::CableReport;
 use ::bench::compare::Comparison;
+use ::bench::experiment::{ExperimentReport, Listed};
 use ::bench::modes::Modes;
 use ::bench::pfcp_sessions::PfcpSessions;
 use ::bench::real::RealReport;
@@ -76,7 +77,13 @@ pub const OUTPUTS: &[Output] = &[
     Output::of::<Report>(
         "bench",
         "weir bench PROFILE --json",
-        "upf-128, upf-embb, vepc-embb, fwa, bng-600g: rates, cost of a packet by stage, losses, latencies",
+        "upf-128, upf-embb, vepc-embb, fwa, fwa-full, bng-600g: rates, cost of a packet by stage, losses, latencies",
+    ),
+    Output::of::<Vec<Listed>>("bench list", "weir bench --list --json", "Experiments with their publications"),
+    Output::of::<ExperimentReport>(
+        "bench experiment",
+        "weir bench EXPERIMENT --json",
+        "Experiments that vary something, and --vary: a row for each point, and the reports behind",
     ),
     Output::of::<Modes>("bench all", "weir bench PROFILE --port all --json", "A report for each kind of port"),
     Output::of::<Scale>(

@@ -11,7 +11,7 @@
 mod caveats;
 mod csv;
 mod html;
-mod published;
+pub(crate) mod published;
 mod read;
 
 use std::fs;
@@ -61,7 +61,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
             results.add(&file, &documents);
         }
     }
-    if results.reports.is_empty() && results.searches.is_empty() && results.scales.is_empty() {
+    if results.is_empty() {
         bail!(Usage(format!("no results of weir bench --json in {}", results.unread.join(", "))));
     }
     let write =

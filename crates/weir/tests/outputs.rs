@@ -49,6 +49,7 @@ fn benchmarks() -> Made {
         ("upf-embb", "ues=64"),
         ("vepc-embb", "ues=64"),
         ("fwa", "ues=64"),
+        ("fwa-full", "ues=64"),
         ("bng-600g", "subscribers=64"),
     ] {
         made.weir("bench", &format!("bench {profile} --port memory --seconds 0.05 --set {set} --json"));
@@ -65,6 +66,16 @@ fn benchmarks() -> Made {
     made.weir("bench cmts-imix", &format!("{cable} --service-groups 1 --sweep"));
     made.weir("bench cmts-imix", &format!("{cable} --service-groups 1..2"));
     made.weir("bench pfcp-sessions", "bench pfcp-sessions --set sessions=200 --json");
+    made.weir("bench list", "bench --list --json");
+    let short = "--seconds 0.05 --json";
+    made.weir("bench experiment", &format!("bench packet-core --set ues=64 {short}"));
+    made.weir("bench experiment", &format!("bench upf-128 --set ues=64 --vary ratio=1:1,1:9 --port ring {short}"));
+    made.weir("bench experiment", &format!("bench bng-scale-up --set subscribers=64 {short}"));
+    made.weir("bench experiment", &format!("bench cmts-groups --set modems=8 --vary service_groups=1,2 {short}"));
+    made.weir("bench experiment", &format!("bench forward-pps --vary task=transmit,forward {short}"));
+    made.weir("bench experiment", &format!("bench telemetry --set ues=64 {short}"));
+    made.weir("bench experiment", "bench control-plane --set sessions=40 --vary control_planes=1,2 --json");
+    made.weir("bench experiment", &format!("bench latency-location --set ues=64 --vary hops=0,1 {short}"));
     made.weir("bench real", "bench real --quick --loads 1k --sessions 16 --seconds 0.2 --rounds 1 --json");
     made
 }

@@ -15,6 +15,8 @@ pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", 
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// The experiment's name: `bng-600g`.
+    pub profile: String,
     /// Subscribers.
     pub subscribers: u32,
     /// Hosts on the core link.
@@ -36,6 +38,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            profile: "bng-600g".to_owned(),
             subscribers: 256_000,
             endpoints: 254,
             sizes: vec![1400],

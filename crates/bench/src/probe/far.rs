@@ -27,7 +27,7 @@ pub struct FarHost {
 
 /// Packets of both ends' interfaces so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Received {
+pub(crate) struct Received {
     /// By this host's.
     pub here: u64,
     /// By the agent's.
@@ -35,7 +35,7 @@ pub(super) struct Received {
 }
 
 /// That host, connected.
-pub(super) struct Far {
+pub(crate) struct Far {
     client: Client,
     interface: Iface,
     /// Hardware addresses of the link's ends.

@@ -22,7 +22,7 @@ pub mod quick;
 mod rate;
 #[cfg(test)]
 mod simulated;
-mod stand;
+pub(crate) mod stand;
 mod workers;
 
 pub use far::FarHost;

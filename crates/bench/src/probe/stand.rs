@@ -41,7 +41,7 @@ const PREPARED: usize = 64;
 
 /// What packets are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packets {
+pub(crate) struct Packets {
     /// With FCS.
     pub frame_bytes: u32,
     pub flows: u32,
@@ -98,7 +98,7 @@ enum Place {
 }
 
 /// Where packets are sent and received.
-pub(super) struct Ground {
+pub(crate) struct Ground {
     place: Place,
     links: usize,
     kind: PortKind,
@@ -208,7 +208,7 @@ fn one(uri: &Uri, pool: &mut Pool) -> Result<Box<dyn Port>, BenchError> {
 }
 
 /// A generator with nothing behind it.
-pub(super) enum Alone {
+pub(crate) enum Alone {
     /// The kernel's, and the namespaces it is in.
     Lab(Box<KernelLoad>, #[allow(dead_code)] Arc<Lab>),
     /// An agent's.
@@ -248,7 +248,7 @@ enum Beyond {
 }
 
 /// Workers on a link, and what loads them.
-pub(super) struct Stand<'s> {
+pub(crate) struct Stand<'s> {
     workers: Workers,
     beyond: Beyond,
     task: Task,
@@ -261,7 +261,7 @@ pub(super) struct Stand<'s> {
 
 /// What happened in a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     pub seconds: f64,
     /// By the load.
     pub sent: u64,

@@ -12,7 +12,7 @@ use super::{BenchArgs, print, usage};
 use gateway::fail::Usage;
 
 /// Options of `weir bench real`.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "With real")]
 pub struct RealArgs {
     /// Packets a second to offer, both directions together: idle, rates, and max for the rate at which most is delivered
@@ -162,12 +162,20 @@ mod tests {
             ("suite --set ues=1", "--set has no effect on suite; allowed: --quick"),
             ("cmts-imix --fanout 2", "--fanout has no effect on cmts-imix; allowed: --port, --workers, --seconds"),
             ("bng-600g --service-groups 1", "--service-groups has no effect on bng-600g"),
+            ("upf-embb --vary workers=1,2 --service-groups 2", "--service-groups has no effect on upf-embb"),
+            ("packet-core --instances 2", "--instances has no effect on packet-core; allowed: --port, --workers"),
+            ("upf-128 --print --set ues=1", "--set has no effect on --print"),
+            ("packet-core --search mlr", "--search has no effect on packet-core"),
+            ("forward-pps --workers 2", "--workers has no effect on forward-pps; allowed: --port, --seconds, --set"),
+            ("control-plane --port xdp", "--port has no effect on control-plane; allowed: --set, --vary"),
             ("upf-embb --quick", "--quick has no effect on upf-embb"),
         ] {
-            let said = args(&format!("weir bench {line}")).refuse_unread().expect_err(line).to_string();
+            let args = args(&format!("weir bench {line}"));
+            let experiment = super::super::experiments::named(&args).expect("an experiment").filter(|_| !args.print);
+            let said = args.refuse_unread(experiment.as_ref()).expect_err(line).to_string();
             assert!(said.starts_with(wanted), "{said}");
         }
-        args("weir bench real --loads 1k --port xdp --quick").refuse_unread().expect("options of real");
+        args("weir bench real --loads 1k --port xdp --quick").refuse_unread(None).expect("options of real");
         assert!(options(&args("weir bench real --loads fast")).expect_err("loads").to_string().contains("fast"));
         assert!(forward(&args("weir bench forward --set n3=xdp:a"), &AtomicBool::new(false)).is_err());
     }

@@ -18,7 +18,7 @@ use gateway::fail::Usage;
 use super::{BenchArgs, print, usage};
 
 /// Options of `--search`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SearchArgs {
     /// Search instead of a trial: mlr (MLRsearch, RFC 9971), rfc2544 (throughput, latency, loss-curve, back-to-back),
     /// determinism (equal trials at the rate found), soak (the same for long, at nine tenths of it); several with commas.
@@ -113,8 +113,7 @@ impl SearchArgs {
 }
 
 /// Of a mobile user plane.
-pub fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    let settings = super::settings(args)?;
+pub fn mobile(args: &BenchArgs, settings: &::bench::profiles::Settings, stop: &AtomicBool) -> anyhow::Result<()> {
     let make = |size: Option<u16>| {
         let mut settings = settings.clone();
         if let Some(size) = size {
@@ -126,9 +125,7 @@ pub fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 /// Of a broadband gateway.
-pub fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut settings = BngUnderTest::default().settings;
-    args.set(|key, value| settings.set(key, value))?;
+pub fn broadband(args: &BenchArgs, settings: &::bench::bng::Settings, stop: &AtomicBool) -> anyhow::Result<()> {
     let make = |size: Option<u16>| {
         let mut settings = settings.clone();
         if let Some(size) = size {
@@ -140,9 +137,7 @@ pub fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 /// Of a cable gateway.
-pub fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut settings = CableSettings::default();
-    args.set(|key, value| settings.set(key, value))?;
+pub fn cable(args: &BenchArgs, settings: CableSettings, stop: &AtomicBool) -> anyhow::Result<()> {
     searched(args, |base, options, show| searching::search_cable(&settings, base, options, stop, show))
 }
 
@@ -156,7 +151,7 @@ fn searched(
     if port == PortKind::Memory && receive_work != ::bench::ReceiveWork::default() {
         return Err(Usage("--own-cpu and --share-cpu are about interfaces; add --port xdp".into()).into());
     }
-    let base = Options { port, workers: args.workers, receive_work, ..Options::default() };
+    let base = Options { port, workers: args.workers(), receive_work, ..Options::default() };
     let mut line = Line::default();
     let report = search(&base, &options, &mut |progress| line.show(progress))?;
     line.end();

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use ::bench::experiment::GatewayKind;
 use ::bench::report::Report;
 use anyhow::Context;
 use capacity::catalogue::{Counting, Date, MeasurementRow, Role, Scope, SourceRow};
@@ -233,10 +234,11 @@ fn rounded(value: f64) -> f64 {
 
 /// The gateway of a profile.
 fn gateway_of(profile: &str) -> Option<&'static str> {
-    ["upf-128", "upf-embb", "vepc-embb", "fwa"]
-        .contains(&profile)
-        .then_some("upf")
-        .or_else(|| profile.starts_with("bng").then_some("bng"))
+    match ::bench::experiment::named(profile).and_then(|experiment| experiment.gateway) {
+        Some(GatewayKind::Upf) => Some("upf"),
+        Some(GatewayKind::Bng) => Some("bng"),
+        _ => profile.starts_with("bng").then_some("bng"),
+    }
 }
 
 /// Of both directions, by packets.

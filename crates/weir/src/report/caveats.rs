@@ -44,6 +44,12 @@ pub fn caveats(results: &Results) -> Vec<String> {
             say("few samples: a scale-out of fewer than 3 points cannot be fitted".to_owned());
         }
     }
+    for one in &results.experiments {
+        if !one.not_run.is_empty() {
+            let points = gateway::tables::many(one.not_run.len(), "point");
+            say(format!("not run on that machine{OF}{points} of {}", one.experiment));
+        }
+    }
     for unread in &results.unread {
         say(format!("not shown{OF}{unread}"));
     }

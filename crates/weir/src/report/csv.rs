@@ -12,6 +12,16 @@ const HEAD: &str = "profile,gateway,port,workers,instances,frame_bytes,what,of,v
 pub fn text(results: &Results) -> String {
     let mut out = HEAD.to_owned();
     results.every_report().for_each(|report| of_report(report, &mut out));
+    for one in &results.experiments {
+        for row in &one.rows {
+            let of: Vec<String> = row.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            for (name, measured) in &row.metrics {
+                let cells = [&one.experiment, "", &one.port, "", "", "", name, &of.join(" ")];
+                // A metric's name carries its unit.
+                push(&mut out, &cells, measured.value, "", &one.date);
+            }
+        }
+    }
     for search in &results.searches {
         let mut line = |size: Option<u16>, what: &str, of: &str, value: f64, unit: &str| {
             let size = size.map_or(String::new(), |size| size.to_string());

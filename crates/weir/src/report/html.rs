@@ -1,6 +1,7 @@
 //! The page.
 
 use ::bench::cmts::Difference;
+use ::bench::experiment::ExperimentReport;
 use ::bench::report::Report;
 use ::bench::search::spread::Equal;
 use ::bench::searching::{At, SearchReport};
@@ -27,6 +28,7 @@ pub fn page(title: &str, results: &Results) -> String {
     out += &latency(results);
     out += &cost(results);
     out += &scale(results);
+    out += &results.experiments.iter().map(experiment).collect::<String>();
     out += &equal(results);
     out += &drops(results);
     out += &beside(results);
@@ -65,7 +67,7 @@ fn lead(results: &Results) -> String {
         (Some(first), _) => format!(", measured {first}"),
         _ => String::new(),
     };
-    let count = results.reports.len() + results.searches.len() + results.scales.len();
+    let count = results.count();
     let lead = format!("<p class='lead'>{}{}</p>", gateway::tables::many(count, "result"), escape(&when));
     format!("{lead}<div class='tiles'>{}</div>", tiles.iter().map(tile).collect::<String>())
 }
@@ -358,6 +360,83 @@ fn scale(results: &Results) -> String {
     out
 }
 
+/// An experiment: what it found point by point, what it did not run, what differs from its publication.
+fn experiment(one: &ExperimentReport) -> String {
+    let (axes, columns) = (&one.axes, one.columns());
+    let heads: Vec<String> = axes
+        .iter()
+        .map(|key| format!("={key}"))
+        .chain(columns.iter().map(|column| format!(">{}", column.head)))
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let row = |row: &::bench::experiment::Row| {
+        let values = axes.iter().map(|key| row.values.get(key).cloned().unwrap_or_default());
+        (false, values.chain(columns.iter().map(|column| column.cell(row.metrics.get(column.name)))).collect())
+    };
+    let rows: Vec<(bool, Vec<String>)> = one.rows.iter().map(row).collect();
+    let port = if one.port.is_empty() { String::new() } else { format!(", over {}", one.port) };
+    let mut text = format!("<p class='lead'>{}{}</p>", escape(&one.title), escape(&port));
+    text += &by_axis(one);
+    text += &table(&heads, &rows);
+    let not_run = one.not_run().into_iter().map(|line| format!("not run: {line}"));
+    let differs = one.differs.iter().map(|differs| format!("differs from the publication: {differs}"));
+    let said: Vec<String> = not_run.chain(one.notes.iter().cloned()).chain(differs).collect();
+    if !said.is_empty() {
+        text += &list(said.iter());
+    }
+    let published = published::figures(&one.figures).into_iter().map(|figure| {
+        let value = format!("{} {}", figure.value, figure.unit);
+        (false, vec![value, figure.quantity, figure.conditions, figure.source])
+    });
+    let published: Vec<_> = published.collect();
+    if !published.is_empty() {
+        text += &table(&["=published", "of", "conditions there", "=publication"], &published);
+    }
+    section(&format!("Experiment: {}", one.experiment), &text)
+}
+
+/// The rate by what is varied, where that is one number of one or several sections of the experiment.
+fn by_axis(one: &ExperimentReport) -> String {
+    let has = |name: &&str| one.rows.iter().any(|row| row.metrics.contains_key(*name));
+    let rate = if one.cable_results.is_empty() { "mpps" } else { "gbps_l2" };
+    let Some(metric) = ["sessions_per_second", "uplink_p50_us", rate].into_iter().find(has) else {
+        return String::new();
+    };
+    let up = one.columns().into_iter().find(|column| column.name == metric).map_or("", |column| column.head);
+    let mut across = String::new();
+    let mut all: Vec<Line> = Vec::new();
+    for axis in &one.axes {
+        // Of rows with the same other values, a line.
+        let mut groups: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for row in &one.rows {
+            let Some(at) = row.values.get(axis).and_then(|value| value.parse::<f64>().ok()) else { continue };
+            let others = row.values.iter().filter(|(key, _)| *key != axis);
+            let others: Vec<String> = others.map(|(key, value)| format!("{key}={value}")).collect();
+            let label = if others.is_empty() { axis.clone() } else { format!("{axis}; {}", others.join(", ")) };
+            let Some(found) = row.metrics.get(metric) else { continue };
+            match groups.iter_mut().find(|(known, _)| *known == label) {
+                Some((_, points)) => points.push((at, found.value)),
+                None => groups.push((label, vec![(at, found.value)])),
+            }
+        }
+        groups.retain(|(_, points)| points.len() > 2);
+        // Lines of several axes have no common scale.
+        if !groups.is_empty() && !all.is_empty() {
+            return String::new();
+        }
+        if !groups.is_empty() {
+            across.clone_from(axis);
+        }
+        all.extend(groups.into_iter().enumerate().map(|(n, (label, points))| Line::new(label, points, n)));
+    }
+    all.truncate(MOST_LINES);
+    if all.is_empty() {
+        return String::new();
+    }
+    let axes = Axes { across, up: up.to_owned(), ..Axes::default() };
+    figure(&lines(&all, &axes))
+}
+
 fn equal(results: &Results) -> String {
     let mut rows = Vec::new();
     let mut add = |search: &SearchReport, what: &str, at: &At<Equal>| {
@@ -429,7 +508,9 @@ fn drops(results: &Results) -> String {
 }
 
 fn beside(results: &Results) -> String {
-    let mut profiles: Vec<&str> = results.every_report().map(|report| report.profile.as_str()).collect();
+    // Experiments that vary something have theirs beside them.
+    let scales = results.scales.iter().flat_map(|scale| &scale.results);
+    let mut profiles: Vec<&str> = results.reports.iter().chain(scales).map(|report| report.profile.as_str()).collect();
     profiles.extend(results.searches.iter().map(|search| search.profile.as_str()));
     profiles.sort_unstable();
     profiles.dedup();
