@@ -49,9 +49,11 @@ pub(crate) use self::rig::CableRig;
 pub(crate) use self::under::Cable;
 use crate::error::BenchError;
 use crate::host::{CpuTime, rss_bytes};
+use crate::neighbour::{Disturbed, Kind, Neighbour};
 use crate::options::{Options, PortKind, cut};
 use crate::report::Reference;
 use crate::run::blank;
+use crate::thread::cpus;
 use crate::window::{How, Rig, in_turns};
 
 /// What `weir bench cmts-imix` is asked to do.
@@ -65,11 +67,19 @@ pub struct CableOptions {
     pub sweep: Vec<u16>,
     /// What the gateway's ports are.
     pub port: PortKind,
+    /// A noisy neighbour, in windows of its own.
+    pub disturb: Option<Kind>,
 }
 
 impl Default for CableOptions {
     fn default() -> Self {
-        Self { settings: CableSettings::default(), seconds: 5.0, sweep: Vec::new(), port: PortKind::Memory }
+        Self {
+            settings: CableSettings::default(),
+            seconds: 5.0,
+            sweep: Vec::new(),
+            port: PortKind::Memory,
+            disturb: None,
+        }
     }
 }
 
@@ -91,10 +101,10 @@ pub fn check(options: &CableOptions) -> Result<(), BenchError> {
 pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, BenchError> {
     let port = options.port;
     check(options)?;
-    let mut report = measured(&options.settings, port, options.seconds, true, stop)?;
+    let mut report = measured(&options.settings, options, options.seconds, true, stop)?;
     for size in &options.sweep {
         let settings = CableSettings { size: Some(*size), ..options.settings.clone() };
-        let found = measured(&settings, port, (options.seconds / 4.0).max(0.5), false, stop)?;
+        let found = measured(&settings, options, (options.seconds / 4.0).max(0.5), false, stop)?;
         report.cable.sweep.push(Sweep::of(*size, &found));
     }
     if options.settings.downstream {
@@ -106,11 +116,12 @@ pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, Ben
 /// One workload: windows of the gateway, of the cipher alone, and on interfaces, if `beside`, of a bare forwarder, in turns.
 fn measured(
     settings: &CableSettings,
-    port: PortKind,
+    options: &CableOptions,
     seconds: f64,
     beside: bool,
     stop: &AtomicBool,
 ) -> Result<CableReport, BenchError> {
+    let port = options.port;
     let mut bare = match beside && port != PortKind::Memory {
         true => Some(Box::new(beside::Beside::new(settings, port)?)),
         false => None,
@@ -130,11 +141,16 @@ fn measured(
         rigs.push(&mut **bare);
         turns.push((3, How { warm: Duration::from_millis(60), ..how }));
     }
+    // The first worker is on the last CPU.
+    let neighbour = options.disturb.filter(|_| beside).zip(cpus().last().copied());
+    let neighbour = neighbour.map(|(kind, cpu)| Neighbour::of(kind, cpu));
+    turns.extend(neighbour.map(|_| (0, How { neighbour, ..how })));
     let windows = in_turns(&mut rigs, &turns, rounds, stop)?;
     let noise = CpuTime::now().since(&before);
     let common = blank(&under, &Options { port, workers: settings.workers, ..Options::default() });
     let mut report = CableReport::of(settings, common, &rig, library.name(), &windows[0], [&windows[1], &windows[2]]);
     let common = &mut report.common;
+    common.disturbed = neighbour.zip(windows.last()).map(|(one, with)| Disturbed::of(one, with, &windows[0]));
     (common.host.steal_ratio, common.host.busy_ratio) = noise;
     common.start_seconds = start.as_secs_f64();
     common.rss_bytes = rss_bytes();

@@ -216,7 +216,7 @@ impl BenchArgs {
                 &["--port", "--workers", "--pps", "--share-cpu", "--own-cpu", "--set"]
             }
             Measure::Workload if is_cable => {
-                &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--set", "--vary"]
+                &["--port", "--workers", "--seconds", "--service-groups", "--sweep", "--disturb", "--set", "--vary"]
             }
             Measure::Workload => &[
                 "--port",
@@ -369,7 +369,8 @@ fn cable(args: &BenchArgs, experiment: &Experiment, stop: &AtomicBool) -> anyhow
         word => vec![word.parse::<PortKind>().map_err(usage)?],
     };
     let settings = experiment.cable().map_err(usage)?;
-    let mut options = CableOptions { settings, seconds: args.seconds(), ..CableOptions::default() };
+    let mut options =
+        CableOptions { settings, seconds: args.seconds(), disturb: args.disturb, ..CableOptions::default() };
     options.settings.workers = args.workers();
     if args.sweep {
         options.sweep = SIZES.to_vec();

@@ -123,6 +123,16 @@ pub const OUTPUTS: &[Output] = &[
         "A signed certificate: rates by queues, sizes and flows, latency, spread",
     ),
     Output::of::<Certificate>(
+        "probe gateway",
+        "weir probe gateway … --json",
+        "A signed certificate: rate, latency and spread of a user plane between two agents",
+    ),
+    Output::of::<Certificate>(
+        "probe broadband",
+        "weir probe broadband … --json",
+        "A signed certificate: rate, latency and spread of a broadband gateway",
+    ),
+    Output::of::<Certificate>(
         "probe burst",
         "weir probe burst --agent HOST:PORT --json",
         "A signed certificate: peak, baseline, depth and refill of bytes and packets, in and out",

@@ -38,7 +38,7 @@ Examples:
   sudo weir probe quick -o probe.html              15 minutes: queues, flows, latency, spread
   sudo weir probe quick --minutes 2 --json c.json  the same, shorter
   sudo weir probe quick --interface eth1 --agent 10.0.0.2:4780 --secret FILE
-                                                   the same of a network card: weir agent at its other end
+                                                   a network card, weir agent at its other end
   weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 180
                                                    burst credit against weir agent on another host
   weir probe gateway gen.toml --access HOST:PORT --core HOST:PORT --secret FILE --cp cp.toml --name X

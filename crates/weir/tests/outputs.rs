@@ -139,7 +139,7 @@ fn show(made: &mut Made, names: &[String], socket: &Path) {
 }
 
 /// Both ends at agents; the gateway's host has one, too.
-fn over_agents(net: &Net) -> Output {
+fn over_agents(made: &mut Made, net: &Net) {
     let (file, socket) = (net.file("secret"), net.file("weir.sock").display().to_string());
     fs::write(&file, "a secret of this test\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
@@ -160,7 +160,12 @@ fn over_agents(net: &Net) -> Output {
     let mut load = within(&net.host, WEIR);
     load.args(["gen", &example("gen.toml"), "--n3", "agent::4780", "--n6", "agent::4781", "--secret", &secret]);
     load.args("--gateway-agent 10.0.4.1:4780 --ues 20 --pps 1000 --seconds 1 --sizes 128 --json".split(' '));
-    well(load.output().unwrap())
+    made.add("gen hosts", &well(load.output().unwrap()));
+    let mut probe = within(&net.host, WEIR);
+    probe.args(["probe", "gateway", &example("gen.toml"), "--access", ":4780", "--core", ":4781"]);
+    probe.args(["--secret", &secret, "--gateway", "10.0.4.1:4780", "--minutes", "0.02", "--json", "--sessions"]);
+    let out = probe.arg(net.file("out.jsonl")).arg("--key").arg(net.file("key")).output().unwrap();
+    made.add("probe gateway", &well(out));
 }
 
 /// A user plane with sessions of a control plane, traffic and charging records.
@@ -182,7 +187,7 @@ fn mobile(names: &[String]) -> Made {
     load.args("--ues 20 --pps 1000 --seconds 1.5 --sizes 128 --json --each-second".split(' '));
     made.add("gen", &well(load.output().unwrap()));
     made.add("trace", &well(trace.wait_with_output().unwrap()));
-    made.add("gen hosts", &over_agents(&net));
+    over_agents(&mut made, &net);
     show(&mut made, names, &socket);
     made.add("show sessions", &well(at("show sessions --ue 10.60.0.1").output().unwrap()));
     made.add("top", &well(at("top --once --interval 0.2").output().unwrap()));
@@ -284,6 +289,11 @@ fn labs() -> Made {
         let words = format!("{load} --seconds 0.5 --json");
         generator.args(words.split(' ')).current_dir(&folder);
         let out = generator.output().unwrap();
+        if name == "bng" {
+            let mut probe = within(&format!("{prefix}-{name}-far"), WEIR);
+            probe.args("probe broadband --subscribers 10 --name bng --minutes 0.02 --json --key".split(' '));
+            made.add("probe broadband", &well(probe.arg(folder.join("key")).output().unwrap()));
+        }
         well(gateway.stop());
         made.add("lab", &network("down"));
         let words: Vec<&str> = load.split(' ').take(2).collect();
