@@ -99,7 +99,6 @@ pub fn check(options: &CableOptions) -> Result<(), BenchError> {
 /// # Errors
 /// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, BenchError> {
-    let port = options.port;
     check(options)?;
     let mut report = measured(&options.settings, options, options.seconds, true, stop)?;
     for size in &options.sweep {

@@ -41,7 +41,7 @@ Examples:
                                                    a network card, weir agent at its other end
   weir probe burst --agent 10.0.0.2:4780 --secret FILE --minutes 180
                                                    burst credit against weir agent on another host
-  weir probe gateway gen.toml --access HOST:PORT --core HOST:PORT --secret FILE --cp cp.toml --name X
+  weir probe gateway gen.toml --access HOST:PORT --core HOST:PORT --secret FILE --cp cp.toml
                                                    somebody else's user plane, sessions by PFCP
   weir probe broadband --name X                    a broadband gateway, subscribers by DHCP
   weir probe check c.json                          hash and signature of a certificate

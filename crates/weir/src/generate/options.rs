@@ -42,7 +42,7 @@ Examples:
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
   weir gen gen.toml --n3 agent:10.0.0.2:4780 --n6 agent:10.0.0.3:4780 --secret FILE
-                                           both ends on hosts of their own: loss and latency of one way
+                                           both ends on other hosts: one way each
 
 A file has the same names with underscores (n3, n6, pps, seconds, …) at its top, and what the
 traffic looks like under [profile]; the command line goes over it. Every packet is signed: loss,
