@@ -16,12 +16,17 @@ use crate::far_end::FarCpu;
 use crate::lab::{Lab, Shape, Side};
 use crate::options::{PortKind, ReceiveWork};
 use crate::score::{Manners, Score};
-use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, stock, uri};
+use crate::socket::{Place, SLOTS, SocketRig, arena, caps, largest, open, shape, uri};
 use crate::thread::cpus;
 use crate::under_test::{Share, UnderTest};
 
 /// Room for a tunnel around a packet of 1500 bytes, within what AF_XDP's slots hold.
 pub const MTU: u16 = 1600;
+
+/// That, or more where the packets of a profile are larger.
+pub(crate) fn mtu(traffic: &Profile) -> u16 {
+    u16::try_from(largest(traffic)).unwrap_or(u16::MAX).max(MTU)
+}
 
 /// A lab, and who has which CPU in it.
 pub struct Bed {
@@ -31,6 +36,8 @@ pub struct Bed {
     macs: [Mac; 2],
     live: bool,
     slots: u32,
+    /// Bytes of each.
+    slot_bytes: u16,
     manners: Manners,
     receive_work: ReceiveWork,
     /// The load's CPU is the first: it has the machine's interrupts, too.
@@ -60,9 +67,10 @@ impl Ready {
 }
 
 impl Bed {
-    /// The CPU of the first worker.
-    pub(crate) fn gateway_cpu(&self) -> usize {
-        self.gateway_cpus[0]
+    /// CPUs of so many workers and of the load, the first worker's first.
+    pub(crate) fn taken(&self, workers: u16) -> Vec<usize> {
+        let own = self.gateway_cpus.iter().copied().take(workers.into());
+        own.chain([self.load_cpu]).collect()
     }
 
     /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends.
@@ -70,7 +78,10 @@ impl Bed {
     /// # Errors
     /// What the system refused.
     pub fn new(traffic: &Profile, queues: u16, live: bool, receive_work: ReceiveWork) -> Result<Self, BenchError> {
-        Self::between([traffic.access.gateway, traffic.core.gateway], queues, live, receive_work)
+        let bed =
+            Self::sized(mtu(traffic), [traffic.access.gateway, traffic.core.gateway], queues, live, receive_work)?;
+        let shape = shape(traffic);
+        Ok(Self { slots: shape.slots, slot_bytes: shape.slot_bytes, ..bed })
     }
 
     /// The same for gateways whose interfaces have those hardware addresses, access side first.
@@ -78,6 +89,10 @@ impl Bed {
     /// # Errors
     /// As [`Bed::new`].
     pub fn between(macs: [Mac; 2], queues: u16, live: bool, receive_work: ReceiveWork) -> Result<Self, BenchError> {
+        Self::sized(MTU, macs, queues, live, receive_work)
+    }
+
+    fn sized(mtu: u16, macs: [Mac; 2], queues: u16, live: bool, receive_work: ReceiveWork) -> Result<Self, BenchError> {
         let cpus = cpus();
         let load_cpu = cpus[0];
         let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
@@ -86,8 +101,26 @@ impl Bed {
         if receive_work == ReceiveWork::Load && manners == Manners::Sharing {
             return Err(BenchError::Asked("a gateway can have a CPU of its own where there are two at least".into()));
         }
-        let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
-        Ok(Self { lab, links: 0, bridges: 0, macs, live, slots: SLOTS, manners, receive_work, load_cpu, gateway_cpus })
+        let lab = Arc::new(Lab::new(Shape { mtu, queues })?);
+        let ArenaConfig { slot_bytes, .. } = ArenaConfig::default();
+        Ok(Self {
+            lab,
+            links: 0,
+            bridges: 0,
+            macs,
+            live,
+            slots: SLOTS,
+            slot_bytes,
+            manners,
+            receive_work,
+            load_cpu,
+            gateway_cpus,
+        })
+    }
+
+    /// Packet memory of a worker.
+    fn shape(&self) -> ArenaConfig {
+        ArenaConfig { slots: self.slots, slot_bytes: self.slot_bytes, ..ArenaConfig::default() }
     }
 
     /// The lab.
@@ -191,7 +224,8 @@ impl Bed {
         for instance in 0..usize::from(instances) {
             let link = self.link(kind)?;
             let steer = traffic.map_or_else(|| under.steer(workers), |traffic| steer(traffic, workers));
-            let arena = arena(ArenaConfig { slots: self.slots * u32::from(workers), ..ArenaConfig::default() })?;
+            let shape = ArenaConfig { slots: self.slots * u32::from(workers), ..self.shape() };
+            let arena = arena(shape)?;
             let mut opened = Vec::new();
             for worker in 0..workers {
                 let mut pool = Pool::new(&arena, self.slots as usize);
@@ -231,7 +265,9 @@ impl Bed {
     /// What the system refused.
     pub fn bare(&mut self, traffic: &Profile, kind: PortKind) -> Result<SocketRig, BenchError> {
         let link = self.link(kind)?;
-        let (arena, mut pool) = stock(SLOTS)?;
+        let shape = self.shape();
+        let arena = arena(shape)?;
+        let mut pool = Pool::new(&arena, shape.slots as usize);
         let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (0, 1)));
         let ports = open(uris, &mut pool, &Steer::new())?;
         let score = self.score();

@@ -53,7 +53,6 @@ use crate::neighbour::{Disturbed, Kind, Neighbour};
 use crate::options::{Options, PortKind, cut};
 use crate::report::Reference;
 use crate::run::blank;
-use crate::thread::cpus;
 use crate::window::{How, Rig, in_turns};
 
 /// What `weir bench cmts-imix` is asked to do.
@@ -69,6 +68,8 @@ pub struct CableOptions {
     pub port: PortKind,
     /// A noisy neighbour, in windows of its own.
     pub disturb: Option<Kind>,
+    /// Whether service flows are held against their maximum sustained rate, in simulated time.
+    pub rates: bool,
 }
 
 impl Default for CableOptions {
@@ -79,6 +80,7 @@ impl Default for CableOptions {
             sweep: Vec::new(),
             port: PortKind::Memory,
             disturb: None,
+            rates: true,
         }
     }
 }
@@ -106,8 +108,8 @@ pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, Ben
         let found = measured(&settings, options, (options.seconds / 4.0).max(0.5), false, stop)?;
         report.cable.sweep.push(Sweep::of(*size, &found));
     }
-    if options.settings.downstream {
-        report.cable.rates = Some(rates::rates(&options.settings)?);
+    if options.settings.downstream && options.rates {
+        report.cable.rates = Some(rates::rates(&options.settings, stop)?);
     }
     Ok(report)
 }
@@ -140,16 +142,11 @@ fn measured(
         rigs.push(&mut **bare);
         turns.push((3, How { warm: Duration::from_millis(60), ..how }));
     }
-    // The first worker is on the last CPU.
-    let neighbour = options.disturb.filter(|_| beside).zip(cpus().last().copied());
-    let neighbour = neighbour.map(|(kind, cpu)| Neighbour::of(kind, cpu));
-    turns.extend(neighbour.map(|_| (0, How { neighbour, ..how })));
     let windows = in_turns(&mut rigs, &turns, rounds, stop)?;
     let noise = CpuTime::now().since(&before);
     let common = blank(&under, &Options { port, workers: settings.workers, ..Options::default() });
     let mut report = CableReport::of(settings, common, &rig, library.name(), &windows[0], [&windows[1], &windows[2]]);
     let common = &mut report.common;
-    common.disturbed = neighbour.zip(windows.last()).map(|(one, with)| Disturbed::of(one, with, &windows[0]));
     (common.host.steal_ratio, common.host.busy_ratio) = noise;
     common.start_seconds = start.as_secs_f64();
     common.rss_bytes = rss_bytes();
@@ -162,15 +159,35 @@ fn measured(
         bare.close()?;
     }
     let overload = under.overload();
-    let end = rig.drain()?;
+    let end = rig.drain(stop)?;
     report.cable.queues = Queues::of(settings, port, &rig, &windows[0], &overload);
     report.cable.matches = Matches::of(settings, &rig.counters, &end);
     report.take_end(settings, rig.queue_drops().iter().sum(), end);
     report.cable.upstream_limited_by = limited(&report);
     report.cable.differences = differences::differences(settings, port, &report.common.host, &report.cable.cipher);
     report.common.drops = std::mem::take(&mut rig.drops);
+    if let Some(kind) = options.disturb.filter(|_| beside) {
+        report.common.disturbed = Some(disturbed(&mut rig, kind, settings, (how, rounds), stop)?);
+    }
     report.common.close(rig.close()?);
     Ok(report)
+}
+
+/// Windows with a neighbour and without, in turns, behind all that is counted.
+fn disturbed(
+    rig: &mut CableRig<'_>,
+    kind: Kind,
+    settings: &CableSettings,
+    (how, rounds): (How, usize),
+    stop: &AtomicBool,
+) -> Result<Disturbed, BenchError> {
+    rig.warm(Duration::from_millis(60), settings.is_overloaded(), stop)?;
+    let neighbour = Neighbour::of(kind, &rig.taken)?;
+    let turns = [(0, how), (0, How { neighbour: Some(neighbour), ..how })];
+    let windows = in_turns(&mut [rig], &turns, rounds, stop)?;
+    // Nothing is left in its queues when it ends.
+    rig.drain(stop)?;
+    Ok(Disturbed::of(neighbour, &windows[1], &windows[0]))
 }
 
 /// What kept the ratio of upstream to downstream from what it was set to; empty: nothing.

@@ -293,12 +293,12 @@ impl<G: Gateway> Player for Working<G> {
         worker.resume();
         let (mut waiting, mut turns) = (0, 0u64);
         let slice = sampled(&view, far, score, || {
-            let apart = Apart::begin(far);
+            let apart = mover.is_some().then(|| Apart::begin(far));
             let moved = match how.clocked {
                 true => worker.turn_clocked::<Tsc>(),
                 false => worker.turn_clocked::<NoClock>(),
             };
-            if let Some(mover) = mover {
+            if let (Some(mover), Some(apart)) = (&mut *mover, apart) {
                 mover.worked(apart.end(far, moved), moved);
             }
             if let Some(notes) = notes {

@@ -322,10 +322,19 @@ impl Drop for Guard {
 
 /// Removes the namespaces of processes that are no more. Returns how many there were.
 pub fn sweep() -> usize {
+    remove_of(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+}
+
+/// Removes all namespaces that this process has made: it is to end at once.
+pub fn remove_own() {
+    remove_of(|pid| pid == std::process::id());
+}
+
+fn remove_of(is_wanted: impl Fn(u32) -> bool) -> usize {
     let Ok(list) = std::fs::read_dir("/run/netns") else { return 0 };
     let names = list.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let dead = names.filter(|name| owner(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
-    dead.filter(|name| ip(&["netns", "del", name]).is_ok()).count()
+    let ours = names.filter(|name| owner(name).is_some_and(&is_wanted));
+    ours.filter(|name| ip(&["netns", "del", name]).is_ok()).count()
 }
 
 /// The process a namespace belongs to, by its name.

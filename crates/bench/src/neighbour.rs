@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::Cost;
+use crate::error::BenchError;
 use crate::noise::Noise;
 use crate::real::stats::Ratio;
 use crate::thread::{Urgency, cpus, pin, urge};
@@ -22,7 +23,7 @@ use crate::window::{Window, median};
 pub enum Kind {
     /// Takes the first worker's CPU for 1 ms of every 10, as a hypervisor that gives a tenth of it to others.
     Cpu,
-    /// Writes 64 MiB over and over on the first CPU, which workers do not have: it shares caches and memory channels.
+    /// Writes 64 MiB over and over on a CPU that neither workers nor load have: it shares caches and memory channels.
     Memory,
 }
 
@@ -46,13 +47,22 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Of a gateway whose first worker is on `worker_cpu`.
-    pub fn of(kind: Kind, worker_cpu: usize) -> Self {
+    /// Of a measurement that has those CPUs, the first worker's first.
+    ///
+    /// # Errors
+    /// There is no CPU for it.
+    pub fn of(kind: Kind, taken: &[usize]) -> Result<Self, BenchError> {
         let cpu = match kind {
-            Kind::Cpu => worker_cpu,
-            Kind::Memory => cpus()[0],
+            Kind::Cpu => taken.first().copied(),
+            Kind::Memory => cpus().into_iter().find(|cpu| !taken.contains(cpu)),
         };
-        Self { kind, cpu }
+        let cpu = cpu.ok_or_else(|| {
+            BenchError::Asked(
+                "--disturb memory wants a CPU that neither workers nor load have: fewer workers, or --port memory"
+                    .to_owned(),
+            )
+        })?;
+        Ok(Self { kind, cpu })
     }
 }
 
@@ -224,10 +234,11 @@ mod tests {
             };
             std::thread::spawn(run).join().unwrap()
         };
-        let found = waited(Some(Neighbour::of(Kind::Cpu, cpu)));
+        let found = waited(Some(Neighbour::of(Kind::Cpu, &[cpu]).unwrap()));
         // 1 ms of 10, of 200 ms; a busy machine only adds to it.
         assert!(found.waited_ns > 5_000_000 && found.involuntary_switches >= 5, "{found:?}");
-        assert_eq!(Neighbour::of(Kind::Memory, 99).cpu, cpu);
+        assert_eq!(Neighbour::of(Kind::Memory, &[99]).unwrap().cpu, cpu);
+        assert!(Neighbour::of(Kind::Memory, &cpus()).unwrap_err().to_string().contains("fewer workers"));
     }
 
     #[test]

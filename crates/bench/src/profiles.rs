@@ -280,13 +280,14 @@ impl Settings {
         }
         let ambr = (self.functions && self.session_rate).then(|| SESSION_RATE.to_owned());
         let n3 = format!("{}/{}", self.n3(), if self.ipv6_transport { 64 } else { 16 });
+        let mtu = crate::bed::mtu(&profile);
         Config {
             gateway: "upf".into(),
             workers: Workers { count: workers, ..Workers::default() },
             frames: Frames::default(),
             port: vec![
-                port("n3", uris[0], Role::Access, vec![n3]),
-                port("n6", uris[1], Role::Core, vec!["172.17.0.1/16".into(), "fd00:6::1/64".into()]),
+                port("n3", uris[0], Role::Access, (vec![n3], mtu)),
+                port("n6", uris[1], Role::Core, (vec!["172.17.0.1/16".into(), "fd00:6::1/64".into()], mtu)),
             ],
             route: vec![
                 route("0.0.0.0/0", Ipv4Addr::new(172, 17, 0, 2).into()),
@@ -336,7 +337,7 @@ const SERVER6_FIRST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x8000, 0, 0, 0, 0,
 const TEID_FIRST: u32 = 0x0100_0000;
 const GNB_TEID_FIRST: u32 = 0x0200_0000;
 
-fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
+fn port(name: &str, uri: &str, role: Role, (addresses, mtu): (Vec<String>, u16)) -> Port {
     Port {
         name: name.into(),
         uri: uri.into(),
@@ -346,7 +347,7 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         addresses,
         vlan: None,
         pcp: None,
-        mtu: Some(1600),
+        mtu: Some(mtu),
         verify_outer_checksum: false,
         mss: None,
         fast_path: FastPathMode::Off,

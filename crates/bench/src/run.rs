@@ -63,7 +63,11 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
     let how = How { pps: options.pps, ..How::most(measure) };
-    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, cpus[0]));
+    let neighbour = options.disturb.map(|kind| {
+        let workers = usize::from(options.workers).min(cpus.len());
+        Neighbour::of(kind, &cpus[..workers])
+    });
+    let neighbour = neighbour.transpose()?;
     let mut turns = vec![(0, how), (0, How { clocked: false, ..how })];
     turns.extend(neighbour.map(|_| (0, How { neighbour, ..how })));
     let windows = in_turns(&mut [&mut *rig], &turns, rounds, stop)?;
@@ -130,7 +134,7 @@ pub fn run_over<U: UnderTest>(
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
     let how = How { warm: Duration::from_millis(60), pps: options.pps, ..How::most(measure) };
-    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, bed.gateway_cpu()));
+    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, &bed.taken(options.workers))).transpose()?;
     let mut turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
     turns.extend((0..pairs.len()).filter_map(|n| Some((2 * n, How { neighbour: Some(neighbour?), ..how }))));
     let mut rigs: Vec<&mut dyn Rig> = Vec::new();

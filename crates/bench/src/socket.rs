@@ -121,6 +121,21 @@ pub fn arena(shape: ArenaConfig) -> Result<Arc<Arena>, BenchError> {
     Arena::new(shape).map_err(|error| BenchError::system("memory for packets", error))
 }
 
+/// The largest frame of a profile without FCS, in its tunnel.
+pub(crate) fn largest(traffic: &Profile) -> usize {
+    let sizes = [&traffic.uplink_sizes, &traffic.downlink_sizes];
+    let largest = sizes.iter().flat_map(|sizes| sizes.shares()).map(|share| usize::from(share.bytes)).max();
+    largest.unwrap_or(0) + traffic.tunnel_bytes()
+}
+
+/// Slots for the packets of a profile: as AF_XDP can use them, unless packets are larger; then fewer.
+pub(crate) fn shape(traffic: &Profile) -> ArenaConfig {
+    let shape = ArenaConfig { slots: SLOTS, ..ArenaConfig::default() };
+    // A tag, and what a gateway puts before a packet.
+    let is_jumbo = largest(traffic) + usize::from(shape.headroom) + 64 > usize::from(shape.slot_bytes);
+    if is_jumbo { ArenaConfig { slots: SLOTS / 4, slot_bytes: 16_384, ..shape } } else { shape }
+}
+
 /// So many slots as AF_XDP can use them, and a pool that has them all.
 ///
 /// # Errors
@@ -242,7 +257,8 @@ pub(crate) fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<d
 
 /// The generator's ends of a gateway's links.
 fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError> {
-    let (_, mut pool) = stock(SLOTS)?;
+    let shape = shape(place.plan.profile());
+    let mut pool = Pool::new(&arena(shape)?, shape.slots as usize);
     let [n3, n6] = far_ends(lab, place.link, &mut pool)?;
     let options = LoadOptions { clock, verify: place.verify, ..LoadOptions::default() };
     Ok(Load::new(&place.plan, Some(n3), Some(n6), pool, options)?)

@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 
-use frame::{Caps, Port};
+use frame::{ArenaConfig, Caps, Port};
 use traffic::{Clock, Direction, LoadHandle, LoadPort, Plan, Profile, Verify};
 use upf::assemble::assemble;
 use upf::config::Neighbour;
 use upf::gateway::UserPlane;
 
+use crate::bed::mtu;
 use crate::error::BenchError;
 use crate::profiles::Settings;
+use crate::socket::shape;
 use crate::under_test::{Assembled, FarSide, Share, UnderTest};
 
 /// A user plane with a workload's sessions.
@@ -24,9 +26,6 @@ impl From<Settings> for UpfUnderTest {
         Self { settings }
     }
 }
-
-/// Room for a tunnel around a packet of 1500 bytes.
-const MTU: u32 = 1600;
 
 impl UnderTest for UpfUnderTest {
     type Gateway = UserPlane;
@@ -48,7 +47,11 @@ impl UnderTest for UpfUnderTest {
     fn memory_ports(&self) -> Vec<Caps> {
         let traffic = self.settings.traffic();
         let macs = [traffic.access.gateway.0, traffic.core.gateway.0];
-        macs.map(|mac| Caps { kind: "memory", mac, mtu: MTU, ..Caps::default() }).into()
+        macs.map(|mac| Caps { kind: "memory", mac, mtu: mtu(&traffic).into(), ..Caps::default() }).into()
+    }
+
+    fn frames(&self) -> ArenaConfig {
+        ArenaConfig { slots: 2048, ..shape(&self.settings.traffic()) }
     }
 
     fn bytes(gateway: &UserPlane) -> usize {

@@ -1,7 +1,8 @@
 //! Windows of measurement: short, repeated, compared in turns; medians of them are what results show.
 
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use traffic::{LatencySummary, TrialResult};
 
@@ -119,6 +120,9 @@ pub fn in_turns(
     stop: &AtomicBool,
 ) -> Result<Vec<Vec<Window>>, BenchError> {
     let mut windows: Vec<Vec<Window>> = turns.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    let round: Duration = turns.iter().map(|(_, how)| how.measure + how.warm + REST).sum();
+    let left = TimeLeft::of(round * u32::try_from(rounds).unwrap_or(u32::MAX));
+    let all = (rounds * turns.len()).max(1) as f64;
     for round in 0..rounds {
         for n in 0..turns.len() {
             // Forth and back: nobody is always first.
@@ -129,9 +133,43 @@ pub fn in_turns(
             drop(neighbour);
             windows[n].push(Window { steal_ratio: CpuTime::now().since(&before).0, ..window });
             std::thread::sleep(REST);
+            left.show(windows.iter().map(Vec::len).sum::<usize>() as f64 / all);
         }
     }
     Ok(windows)
+}
+
+/// The time left, on a line of standard error where that is a terminal and it is longer than some seconds.
+struct TimeLeft {
+    begun: Instant,
+    is_shown: bool,
+}
+
+/// What takes longer shows how long.
+const SHOWN: Duration = Duration::from_secs(2);
+
+impl TimeLeft {
+    /// Of something that takes so long.
+    fn of(all: Duration) -> Self {
+        Self { begun: Instant::now(), is_shown: all > SHOWN && std::io::stderr().is_terminal() }
+    }
+
+    /// So much of it is done, 0 to 1.
+    fn show(&self, done: f64) {
+        if self.is_shown && done > 0.0 {
+            let left = self.begun.elapsed().as_secs_f64() * (1.0 / done - 1.0);
+            // Whoever closed standard error has seen enough.
+            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring: {:.0} %, {left:.0} s left", done * 100.0);
+        }
+    }
+}
+
+impl Drop for TimeLeft {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 /// The median over rounds of the first turn's packets a second by the second's in the same round.

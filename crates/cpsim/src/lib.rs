@@ -91,7 +91,23 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
 /// # Errors
 /// What kept it from starting, or that there is no user plane.
 pub fn serve(args: &CpArgs, stop: &AtomicBool, is_up: &mut dyn FnMut()) -> anyhow::Result<Summary> {
-    let spec = spec::spec(args)?;
+    play_all(args, spec::spec(args)?, stop, is_up)
+}
+
+/// The same with sessions to which nothing happens: whatever the file says of their lives and how long they stay.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_still(args: &CpArgs, stop: &AtomicBool, is_up: &mut dyn FnMut()) -> anyhow::Result<Summary> {
+    let mut spec = spec::spec(args)?;
+    spec.hold = None;
+    let life = &mut spec.life;
+    (life.idle, life.idle_again) = (0.0, None);
+    (life.handovers, life.limits, life.queries, life.churn) = (0.0, 0.0, 0.0, 0.0);
+    play_all(args, spec, stop, is_up)
+}
+
+fn play_all(args: &CpArgs, spec: Spec, stop: &AtomicBool, is_up: &mut dyn FnMut()) -> anyhow::Result<Summary> {
     let mut out = args.sessions_out.as_deref().map(Sessions::create).transpose()?;
     let mut live = Live::new(args.quiet);
     let mut kept = spec.ledger.as_deref().map(Kept::open).transpose()?;

@@ -4,7 +4,9 @@ mod experiments;
 mod real;
 mod search;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ::bench::bng::BngUnderTest;
 use ::bench::experiment::{Experiment, GatewayKind, Measure};
@@ -246,6 +248,25 @@ impl BenchArgs {
     }
 }
 
+/// Once interrupted, so long is given to whatever is being done: making a million sessions takes longer.
+const LAST: Duration = Duration::from_millis(700);
+
+/// Ends the process soon after it was interrupted, without what is still being done.
+fn end_soon(stop: &Arc<AtomicBool>) {
+    let stop = stop.clone();
+    let wait = move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(LAST);
+        ::bench::lab::remove_own();
+        eprintln!("weir: interrupted");
+        std::process::exit(1);
+    };
+    // Without a thread it takes longer.
+    let _ = std::thread::Builder::new().name("interrupt".into()).spawn(wait);
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -262,6 +283,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     args.refuse_unread(experiment.as_ref())?;
     let stop = signals::stop_flag().context("no signal handlers")?;
+    if !["real", "forward"].contains(&args.profile.as_str()) {
+        end_soon(&stop);
+    }
     let Some(experiment) = experiment else {
         return match args.profile.as_str() {
             "real" => real::run(args, &stop),

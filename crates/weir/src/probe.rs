@@ -48,7 +48,7 @@ Examples:
   weir probe check c.json --trust KEY -o c.html    signed by this key? and its page
   weir plan --from c.json                          plan with the machine
 
-A probe measures in namespaces and on links of its own. The certificate is signed by a key that is
+Without --interface a probe measures on virtual links of its own. The certificate is signed by a key that is
 made on first use ($HOME/.config/weir/probe.key, mode 0600), or by that of --key.")]
 pub struct ProbeArgs {
     /// What to do.
@@ -169,17 +169,7 @@ fn run_quick(args: &QuickArgs) -> anyhow::Result<()> {
     measure_until(&key, &args.out, &stop, |_, show| quick(&options, &stop, show))
 }
 
-/// Measures, signs and writes.
-fn measure(
-    key: &Key,
-    out: &OutArgs,
-    probe: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Certificate, BenchError>,
-) -> anyhow::Result<()> {
-    let stop = signals::stop_flag().context("no signal handlers")?;
-    measure_until(key, out, &stop, probe)
-}
-
-/// The same until `stop` is set.
+/// Measures until `stop` is set, signs and writes.
 fn measure_until(
     key: &Key,
     out: &OutArgs,
@@ -195,7 +185,8 @@ fn measure_until(
     // First what cannot be measured again.
     let printed = out.json.print_pretty(&certificate, || text::certificate(&certificate, Style::of_stdout()));
     if !out.json.is_wanted() || printed.is_err() {
-        let file = PathBuf::from(format!("weir-probe-{}-{}.json", certificate.host.hostname, day(&certificate)));
+        let file =
+            PathBuf::from(format!("weir-probe-{}-{}.json", plain(&certificate.host.hostname), day(&certificate)));
         fs::write(&file, certificate.text()).with_context(|| format!("writing {}", file.display()))?;
         eprintln!("certificate: {}", file.display());
     }
@@ -209,6 +200,12 @@ fn measure_until(
         );
     }
     Ok(())
+}
+
+/// A host's name as a part of a file's name, whatever it is.
+fn plain(name: &str) -> String {
+    let plain = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(64);
+    plain.collect::<String>().trim_start_matches('.').to_owned()
 }
 
 /// The date as a part of a file's name.
@@ -456,5 +453,6 @@ pub mod tests {
         assert_eq!((minutes("0.5"), minutes("15")), (Ok(0.5), Ok(15.0)));
         assert!(["0", "x", "-1", "inf", "NaN"].iter().all(|text| minutes(text).is_err()));
         assert_eq!(clock(Duration::from_secs(125)), "2:05");
+        assert_eq!((plain("../site/bng 1"), plain("bng1.example")), ("sitebng1".to_owned(), "bng1.example".to_owned()));
     }
 }

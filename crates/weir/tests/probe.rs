@@ -38,6 +38,28 @@ fn probed(net: &Net, what: &str) -> Certificate {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
+/// Silence of an agent that was killed is no limit of the network.
+#[test]
+fn an_agent_that_is_gone_is_no_limit() {
+    let net = Net::new("gone");
+    let (secret, key) = (secret(&net), net.file("key"));
+    let mut agent = within(&net.gateway, WEIR);
+    agent.args(["agent", "10.0.4.1:4780", "--secret", &secret]);
+    let mut agent = Running::start(agent, &net.file("agent.err"));
+    until("an agent that listens", || {
+        fs::read_to_string(net.file("agent.err")).unwrap().contains("listens on").then_some(())
+    });
+    let mut probe = within(&net.host, WEIR);
+    probe.args("probe burst --agent 10.0.4.1:4780 --minutes 1 --direction in --unit packets --json".split(' '));
+    probe.args(["--peak", "1Mbps", "--secret", &secret, "--key"]).arg(&key).stdout(Stdio::null());
+    let probe = probe.stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    agent.kill();
+    let out = probe.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code() == Some(1) && said.contains("closed the connection"), "{said}");
+}
+
 /// What the host receives, in packets: of 60 bytes, of which the kernel's bucket lets 4,000 a second through once 40,000
 /// are used.
 #[test]

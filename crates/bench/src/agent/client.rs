@@ -3,8 +3,8 @@
 use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use traffic::TrialResult;
 
@@ -20,8 +20,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 const ROUND_TRIPS: usize = 16;
 /// Seconds in which an end is opened: packet memory, hardware addresses.
 const OPENING: f64 = 20.0;
-/// From asking for a trial to its begin.
-const BEGIN: Duration = Duration::from_millis(60);
 
 /// The agent's clock beside this host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +28,20 @@ pub struct Clocks {
     pub offset_ns: i64,
     /// The shortest round trip: the offset is off by half of it at most.
     pub round_trip_ns: i64,
+}
+
+/// A try of a connection lasts so long, until which Ctrl-C waits.
+const TRY: Duration = Duration::from_millis(700);
+
+fn connected(at: SocketAddr, stop: &AtomicBool) -> io::Result<TcpStream> {
+    let begun = Instant::now();
+    loop {
+        match TcpStream::connect_timeout(&at, TRY) {
+            _ if stop.load(Ordering::Relaxed) => return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted")),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && begun.elapsed() < CONNECT => {}
+            other => return other,
+        }
+    }
 }
 
 /// A connection to an agent.
@@ -45,12 +57,13 @@ impl Client {
     ///
     /// # Errors
     /// No agent is there, or it has another secret.
-    pub fn connect(at: SocketAddr, secret: &[u8]) -> io::Result<Self> {
-        let out = TcpStream::connect_timeout(&at, CONNECT)?;
+    pub fn connect(at: SocketAddr, secret: &[u8], stop: &Arc<AtomicBool>) -> io::Result<Self> {
+        let out = connected(at, stop)?;
         out.set_nodelay(true)?;
         out.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, stop: Arc::default() };
-        prove_to_agent(&mut client.input, &mut client.out, secret)?;
+        out.set_write_timeout(Some(ANSWER))?;
+        let mut client = Self { input: BufReader::new(out.try_clone()?), out, at, stop: stop.clone() };
+        prove_to_agent(&mut client.input, &mut client.out, secret, stop)?;
         Ok(client)
     }
 
@@ -62,10 +75,15 @@ impl Client {
         self.out.local_addr()
     }
 
-    /// Waits for no answer once `stop` is set.
-    #[must_use]
-    pub fn until(self, stop: Arc<AtomicBool>) -> Self {
-        Self { stop, ..self }
+    /// Whether the agent has closed the connection, or its host is gone.
+    pub fn is_gone(&self) -> bool {
+        let looked = self.out.set_nonblocking(true).and_then(|()| self.out.peek(&mut [0]));
+        let restored = self.out.set_nonblocking(false);
+        let is_there = match looked {
+            Ok(bytes) => bytes > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        !is_there || restored.is_err()
     }
 
     fn ask(&mut self, request: &Request, more: f64) -> io::Result<Answer> {
@@ -82,8 +100,10 @@ impl Client {
     pub(super) fn hear(&mut self, more: f64) -> io::Result<Answer> {
         let most = ANSWER + Duration::from_secs_f64(more);
         let line = read_line(&mut self.input, &self.stop, most)?;
-        let line =
-            line.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"))?;
+        let line = line.ok_or_else(|| match self.stop.load(Ordering::Relaxed) {
+            true => io::Error::new(io::ErrorKind::Interrupted, "interrupted"),
+            false => io::Error::new(io::ErrorKind::UnexpectedEof, "the agent closed the connection"),
+        })?;
         match serde_json::from_str(&line)? {
             Answer::Refused { why } => Err(io::Error::other(format!("the agent refused: {why}"))),
             answer => Ok(answer),
@@ -122,10 +142,9 @@ impl Client {
     /// # Errors
     /// The connection, or no end is open.
     pub fn trial(&mut self, pps: Option<f64>, seconds: f64) -> io::Result<TrialResult> {
-        // By its own clock alone.
-        let start_ns = now_ns() - self.clock()?.offset_ns + BEGIN.as_nanos() as i64;
-        let order = TrialOrder { offset_ns: 0, gain_ppb: 0, start_ns, pps, seconds };
-        match self.ask(&Request::Trial(order), seconds + BEGIN.as_secs_f64())? {
+        // By its own clock alone, at once.
+        let order = TrialOrder { offset_ns: 0, gain_ppb: 0, start_ns: 0, pps, seconds };
+        match self.ask(&Request::Trial(order), seconds)? {
             Answer::Tried(result) => Ok(*result),
             answer => Self::unexpected(&answer),
         }

@@ -22,6 +22,10 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(2);
 /// A trial begins within this time, and does not last longer than that.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_TRIAL: f64 = 3600.0;
+/// A trial whose begin is over is ordered again.
+pub(super) const TOO_LATE: &str = "too late for the trial";
+/// Clocks are crystals: further apart than a thousandth they are none.
+pub(super) const MOST_GAIN_PPB: u32 = 1_000_000;
 /// Between two looks whether the client is still there.
 const LOOK_NS: u64 = 50_000_000;
 /// Turns without a packet after which the CPU is offered to others.
@@ -207,16 +211,21 @@ pub trait Offer {
 /// # Errors
 /// It would begin too late, or last too long.
 pub(super) fn play(load: &mut Load, order: &TrialOrder, is_over: &dyn Fn() -> bool) -> Result<TrialResult, String> {
-    let wait = order.start_ns - now_ns();
+    let now = now_ns();
+    let wait = if order.start_ns == 0 { 0 } else { order.start_ns.saturating_sub(now) };
     if !(0..=LONGEST_WAIT.as_nanos() as i64).contains(&wait) {
-        return Err(format!("the trial was to begin in {:.3} s; allowed: 0 to 5 s", wait as f64 / 1e9));
+        return Err(format!("{TOO_LATE}: it was to begin in {:.3} s; allowed: 0 to 5 s", wait as f64 / 1e9));
+    }
+    if order.gain_ppb.unsigned_abs() > MOST_GAIN_PPB {
+        return Err(format!("a clock that gains {} ppb; allowed: a thousandth", order.gain_ppb));
     }
     if !(0.0..=LONGEST_TRIAL).contains(&order.seconds) || order.pps.is_some_and(|pps| !(pps > 0.0 && pps < 1e12)) {
         return Err(format!("a trial of {} s at {:?} packets/s; allowed: up to 3600 s", order.seconds, order.pps));
     }
     let ns = |d: Duration| d.as_nanos() as u64;
     // One moment for both clocks.
-    let common = u64::try_from(now_ns() + order.offset_ns).map_err(|_| "a time before 1970".to_owned())?;
+    let common = now.checked_add(order.offset_ns).and_then(|ns| u64::try_from(ns).ok());
+    let common = common.ok_or_else(|| "a time that is none".to_owned())?;
     load.set_clock(Clock::common(common, order.gain_ppb));
     let start = common + wait as u64;
     let end = start + ns(Duration::from_secs_f64(order.seconds));

@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 use traffic::{Direction, DirectionResult, TrialResult};
 
 use super::client::{Client, Clocks};
-use super::end::{HostUse, OpenEnd, Side, TrialOrder};
+use super::end::{HostUse, MOST_GAIN_PPB, OpenEnd, Side, TOO_LATE, TrialOrder};
 use super::protocol::{Answer, Request};
 use crate::error::BenchError;
 use crate::search::{Disturbance, Outcome, Trial, slower};
 
-/// From order to begin: both agents have heard it by then.
+/// Orders of a trial that was too late.
+const TRIES: u32 = 3;
+/// From order to begin, at least: both agents have heard it by then.
 const LEAD: Duration = Duration::from_millis(150);
 /// Beyond a trial an answer takes so long at most: packets on their way, and the line.
 const DRAIN: f64 = 5.0;
@@ -37,8 +39,6 @@ pub struct Agents {
     pub gateway: Option<SocketAddr>,
 }
 
-/// Clocks are crystals: further apart than this they are none.
-const MOST_PPB: f64 = 1e6;
 /// Over less time a gain says nothing.
 const LEAST_SECONDS: f64 = 0.5;
 
@@ -65,9 +65,12 @@ impl End {
         let at = Instant::now();
         let (begin, first) = *self.first.get_or_insert((at, clocks));
         let seconds = (at - begin).as_secs_f64();
-        let gained = (clocks.offset_ns - first.offset_ns) as f64;
-        let gain_ppb = if seconds > LEAST_SECONDS { gained / seconds } else { 0.0 };
-        Ok(Compared { at, clocks, gain_ppb: gain_ppb.clamp(-MOST_PPB, MOST_PPB) })
+        let gained = clocks.offset_ns.saturating_sub(first.offset_ns) as f64;
+        // Less than what comparing may be off by is no gain.
+        let is_known = gained.abs() > (clocks.round_trip_ns + first.round_trip_ns) as f64 / 2.0;
+        let gain_ppb = if seconds > LEAST_SECONDS && is_known { gained / seconds } else { 0.0 };
+        let most = f64::from(MOST_GAIN_PPB);
+        Ok(Compared { at, clocks, gain_ppb: gain_ppb.clamp(-most, most) })
     }
 }
 
@@ -129,7 +132,8 @@ pub struct HostsTrial {
     /// What became of the packets; latencies are of one way.
     #[serde(flatten)]
     pub result: TrialResult,
-    /// Latencies may be off by so much, in microseconds: round trips and drift of the clocks.
+    /// An estimate of how much latencies may be off, in microseconds: half of the round trips when clocks were compared, and
+    /// what they drifted.
     pub latency_error_us: f64,
     /// The hosts.
     pub hosts: Vec<HostView>,
@@ -141,7 +145,10 @@ pub struct HostsTrial {
 
 fn failed(what: &str) -> impl Fn(std::io::Error) -> BenchError {
     let what = format!("agent at the {what} side");
-    move |error| BenchError::Agent(format!("{what}: {error}"))
+    move |error| match error.kind() {
+        std::io::ErrorKind::Interrupted => BenchError::Interrupted,
+        _ => BenchError::Agent(format!("{what}: {error}")),
+    }
 }
 
 impl Hosts {
@@ -155,10 +162,7 @@ impl Hosts {
         ends: [&OpenEnd; 2],
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, BenchError> {
-        let connect = |what: &str, at: SocketAddr| {
-            let client = Client::connect(at, secret).map_err(failed(what))?;
-            Ok::<_, BenchError>(client.until(stop.clone()))
-        };
+        let connect = |what: &str, at: SocketAddr| Client::connect(at, secret, stop).map_err(failed(what));
         let mut opened = Vec::new();
         for (end, at) in ends.into_iter().zip([agents.access, agents.core]) {
             let mut client = connect(end.side.word(), at)?;
@@ -183,9 +187,22 @@ impl Hosts {
     /// # Errors
     /// [`BenchError::Interrupted`], or what an agent said.
     pub fn trial(&mut self, pps: Option<f64>, seconds: f64) -> Result<HostsTrial, BenchError> {
+        let mut tries = 0;
+        loop {
+            match self.one_trial(pps, seconds) {
+                // An agent, or the network to it, was slow: it has not begun.
+                Err(BenchError::Agent(why)) if why.contains(TOO_LATE) && tries < TRIES => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    fn one_trial(&mut self, pps: Option<f64>, seconds: f64) -> Result<HostsTrial, BenchError> {
         let (clocks, before) = (self.clocks()?, self.used()?);
         // Comparing clocks took its time.
-        let start = super::now_ns() + LEAD.as_nanos() as i64;
+        let slowest = clocks.iter().map(|compared| compared.clocks.round_trip_ns).max().unwrap_or(0);
+        let lead = LEAD.max(Duration::from_nanos(4 * slowest.unsigned_abs()));
+        let start = super::now_ns() + lead.as_nanos() as i64;
         for (End { side, client, .. }, Compared { clocks, gain_ppb, .. }) in self.ends.iter_mut().zip(&clocks) {
             let (offset_ns, gain_ppb) = (clocks.offset_ns, *gain_ppb as i32);
             let order = TrialOrder { offset_ns, gain_ppb, start_ns: start - offset_ns, pps, seconds };
@@ -193,13 +210,17 @@ impl Hosts {
         }
         let mut found = Vec::new();
         for End { side, client, .. } in &mut self.ends {
-            match client.hear(seconds + LEAD.as_secs_f64() + DRAIN) {
-                Ok(Answer::Tried(result)) => found.push(*result),
-                Ok(other) => return Err(BenchError::Agent(format!("unexpected answer: {other:?}"))),
-                Err(_) if self.stop.load(Ordering::Relaxed) => return Err(BenchError::Interrupted),
-                Err(error) => return Err(failed(side.word())(error)),
+            // Both are heard, whatever one of them says.
+            found.push(match client.hear(seconds + lead.as_secs_f64() + DRAIN) {
+                Ok(Answer::Tried(result)) => Ok(*result),
+                Ok(other) => Err(BenchError::Agent(format!("unexpected answer: {other:?}"))),
+                Err(error) => Err(failed(side.word())(error)),
+            });
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
             }
         }
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (after, later) = (self.used()?, self.clocks()?);
         let [access, core] = found.as_slice() else { return Err(BenchError::Died("a trial")) };
         let result = together(access, core, seconds);
@@ -217,9 +238,8 @@ impl Hosts {
     ///
     /// # Errors
     /// The connection.
-    pub fn gateway_host(&mut self) -> Result<Option<certificate::Host>, BenchError> {
-        let used = self.gateway.as_mut().map(|client| client.used().map_err(failed("gateway"))).transpose()?;
-        Ok(used.map(|used| used.machine))
+    pub fn gateway_used(&mut self) -> Result<Option<HostUse>, BenchError> {
+        self.gateway.as_mut().map(|client| client.used().map_err(failed("gateway"))).transpose()
     }
 
     fn clocks(&mut self) -> Result<Vec<Compared>, BenchError> {
@@ -256,7 +276,8 @@ impl HostsTrial {
             let round_trip = clock.clocks.round_trip_ns as f64 / 1e3;
             (view.clock_offset_us, view.clock_round_trip_us) = (clock.clocks.offset_ns as f64 / 1e3, round_trip);
             (view.clock_gain_ppm, view.clock_drift_us) = (clock.gain_ppb / 1e3, drift);
-            self.latency_error_us += round_trip / 2.0 + drift.abs();
+            let later_trip = later.clocks.round_trip_ns as f64 / 1e3;
+            self.latency_error_us += (round_trip + later_trip) / 2.0 + drift.abs();
         }
         self.hosts.push(view);
         if let (Some(now), Some(then)) = (&used.gateway, &earlier.gateway) {
@@ -365,7 +386,7 @@ mod tests {
         trial.add_host(0, (&HostUse::default(), &HostUse::default()), (Some(&clocks), Some(&later)));
         trial.add_host(2, (&used(9, 4.5), &used(2, 3.0)), (None, None));
         let host = &trial.hosts[0];
-        assert_eq!((host.clock_offset_us, host.clock_gain_ppm, trial.latency_error_us), (5000.0, 50.0, 23.0));
+        assert_eq!((host.clock_offset_us, host.clock_gain_ppm, trial.latency_error_us), (5000.0, 50.0, 43.0));
         let gateway = trial.gateway.unwrap();
         assert_eq!(gateway.drops, [("uplink.route.no_route".to_owned(), 7)].into());
         assert!((gateway.cpu_us_per_packet - 1.5).abs() < 1e-9 && trial.hosts[1].role == "gateway");

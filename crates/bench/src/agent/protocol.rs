@@ -104,13 +104,19 @@ pub(super) fn read_line_while(
     let (begun, mut line) = (Instant::now(), Vec::new());
     loop {
         let left = longest.saturating_sub(line.len() as u64);
-        match io::Read::take(&mut *input, left).read_until(b'\n', &mut line) {
-            Ok(_) if line.ends_with(b"\n") => {
-                return String::from_utf8(line).map(Some).map_err(|_| invalid("a line is not UTF-8"));
+        // What has come, piece by piece: a peer that sends slowly is held to the deadline, too.
+        match input.fill_buf() {
+            Ok([]) => return Ok(None),
+            Ok(_) if left == 0 => return Err(invalid("a line is too long")),
+            Ok(bytes) => {
+                let end = bytes.iter().position(|byte| *byte == b'\n');
+                let taken = end.map_or(bytes.len(), |end| end + 1).min(usize::try_from(left).unwrap_or(usize::MAX));
+                line.extend_from_slice(&bytes[..taken]);
+                input.consume(taken);
+                if line.ends_with(b"\n") {
+                    return String::from_utf8(line).map(Some).map_err(|_| invalid("a line is not UTF-8"));
+                }
             }
-            Ok(0) if left == 0 => return Err(invalid("a line is too long")),
-            Ok(0) => return Ok(None),
-            Ok(_) => {}
             Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) => {}
             Err(error) => return Err(error),
         }
@@ -175,16 +181,21 @@ pub(super) fn prove_to_client(
 }
 
 /// The client's side.
-pub(super) fn prove_to_agent(input: &mut impl BufRead, out: &mut impl Write, secret: &[u8]) -> io::Result<()> {
-    let stop = AtomicBool::new(false);
-    let greeting: Greeting = read(input, &stop)?;
+pub(super) fn prove_to_agent(
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+    secret: &[u8],
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let greeting: Greeting = read(input, stop)?;
     if greeting.weir_agent != VERSION {
         return Err(invalid(format!("the agent speaks version {}; this is version {VERSION}", greeting.weir_agent)));
     }
     let own = nonce()?;
     let nonces = [greeting.nonce.as_str(), own.as_str()];
     write_line(out, &Proof { nonce: own.clone(), proof: proof(secret, "client", nonces) })?;
-    let line = read_line(input, &stop, GREETING)?.ok_or_else(|| invalid("connection closed"))?;
+    let line = read_line_while(input, stop, (LONGEST_OF_STRANGERS, GREETING), &mut || {})?;
+    let line = line.ok_or_else(|| invalid("connection closed"))?;
     match serde_json::from_str::<Proof>(&line) {
         Ok(theirs) if is_proof(secret, "agent", nonces, &theirs.proof) => Ok(()),
         _ => Err(invalid("the agent has another secret")),

@@ -64,8 +64,8 @@ pub struct Totals {
 /// What the service flows that are offered more than their rate were sent and got since counting began.
 #[derive(Clone, Debug, Default)]
 pub struct Overload {
-    /// Nanoseconds since counting began, of the longest.
-    pub elapsed_ns: u64,
+    /// Seconds since counting began by the clock of each end, times its overloaded modems, summed.
+    pub modem_seconds: f64,
     /// Bytes with CRC sent to overloaded modems, and to the others.
     pub sent_bytes: u64,
     /// Bytes a second that each overloaded primary service flow got.
@@ -182,11 +182,11 @@ impl Ends {
     /// Adds what overloaded service flows got so far.
     pub fn add_overload(&self, settings: &CableSettings, sum: &mut Overload) {
         let elapsed_ns = self.clock.now_ns().saturating_sub(*lock(&self.since_ns));
-        sum.elapsed_ns = sum.elapsed_ns.max(elapsed_ns);
         sum.sent_bytes += self.hosts().sent_excess().1;
         let overloaded: Vec<usize> =
             settings.excess(self.groups).modems.iter().map(|modem| (modem * CLASSES) as usize).collect();
         let seconds = elapsed_ns.max(1) as f64 / 1e9;
+        sum.modem_seconds += seconds * overloaded.len() as f64;
         for (n, flow) in self.devices().0.flows().iter().enumerate() {
             let is_overloaded = overloaded.binary_search(&n).is_ok();
             let delays = &mut sum.delays[usize::from(!is_overloaded)];
@@ -230,6 +230,8 @@ pub struct Devices {
     right: Right,
     /// Packets and bytes made so far.
     made: Right,
+    /// Packets that had been made when the load began.
+    begun_with: u64,
 }
 
 impl Devices {
@@ -249,6 +251,7 @@ impl Devices {
             settled_ns: 0,
             right: Right::default(),
             made: Right::default(),
+            begun_with: 0,
         }
     }
 
@@ -265,7 +268,8 @@ impl Devices {
             }
             // A packet of UEPI has some of a modem's: as many are made as are due.
             None => {
-                shared.due(self.ends.devices().1.said().packets, self.part, clock).map_or(most, |due| due.min(most))
+                let made = self.ends.devices().1.said().packets.saturating_sub(self.begun_with);
+                shared.due(made, self.part, clock).map_or(most, |due| due.min(most))
             }
         }
     }
@@ -283,6 +287,7 @@ impl End for Devices {
     }
 
     fn restart(&mut self) {
+        self.begun_with = self.ends.devices().1.said().packets;
         self.progress = Progress::new();
     }
 

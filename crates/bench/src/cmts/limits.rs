@@ -64,10 +64,13 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRates {
     /// Maximum sustained rate in bit/s (TLV 25.8); none: unlimited.
+    #[serde(rename = "sustained_bits_per_second")]
     pub sustained: Option<u64>,
     /// Peak traffic rate in bit/s (TLV 25.27); none: unlimited.
+    #[serde(rename = "peak_bits_per_second")]
     pub peak: Option<u64>,
     /// Maximum traffic burst in bytes (TLV 25.9).
+    #[serde(rename = "burst_bytes")]
     pub burst: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Service flows that are sent more than they may: what reaches their modems, in simulated time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::Time;
 use frame::Pool;
@@ -49,7 +49,7 @@ pub struct Rates {
 ///
 /// # Errors
 /// What cannot be.
-pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
+pub fn rates(settings: &CableSettings, stop: &AtomicBool) -> Result<Rates, BenchError> {
     let settings = CableSettings {
         groups: 1,
         modems: MODEMS,
@@ -86,11 +86,20 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
         }
         hand.fetch_add(STEP_NS / 4, Ordering::Relaxed);
     };
-    (0..WARM).for_each(|_| turn());
+    let mut turns = |count| {
+        for _ in 0..count {
+            if stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            turn();
+        }
+        Ok(())
+    };
+    turns(WARM)?;
     // What waits in order is delivered late, not lost: both ends of the time are alike.
     let ends = &under.ends()[0];
     ends.devices().0.count_from(0);
-    (0..TURNS).for_each(|_| turn());
+    turns(TURNS)?;
     let devices = ends.devices();
     let seconds = (TURNS * STEP_NS) as f64 / 1e9;
     let flows = devices.0.flows();

@@ -36,6 +36,8 @@ pub struct CableRig<'a> {
     pub bytes: usize,
     /// What its interfaces are.
     pub nic: String,
+    /// CPUs of its workers and of what loads it, the first worker's first.
+    pub taken: Vec<usize>,
     /// Goes last: the rig's threads are on it.
     _bed: Option<Bed>,
 }
@@ -46,9 +48,9 @@ impl<'a> CableRig<'a> {
     /// # Errors
     /// What cannot be, or what the system refused.
     pub fn new(under: &'a Cable, macs: [wire::Mac; 2], port: PortKind, workers: u16) -> Result<Self, BenchError> {
-        let made = |rig: Box<dyn Rig>, bytes, nic, bed| {
+        let made = |rig: Box<dyn Rig>, bytes, nic, bed, taken| {
             let (drops, counters) = (BTreeMap::new(), BTreeMap::new());
-            Self { rig, under, drops, counters, bytes, nic, _bed: bed }
+            Self { rig, under, drops, counters, bytes, nic, taken, _bed: bed }
         };
         if port == PortKind::Memory {
             let mut cpus = cpus();
@@ -56,13 +58,15 @@ impl<'a> CableRig<'a> {
             cpus.reverse();
             let rig = MemoryRig::new(under, 1, workers, &cpus)?;
             let bytes = rig.session_bytes;
-            return Ok(made(Box::new(rig), bytes, "in process".to_owned(), None));
+            let own = cpus.into_iter().take(workers.into()).collect();
+            return Ok(made(Box::new(rig), bytes, "in process".to_owned(), None, own));
         }
         let mut bed = Bed::between(macs, workers, false, ReceiveWork::Senders)?;
         bed.set_slots(SLOTS);
         let ready = bed.with_far_ends(under, port, workers)?;
         let (bytes, nic) = (ready.session_bytes, ready.nic());
-        Ok(made(Box::new(ready.rig), bytes, nic, Some(bed)))
+        let taken = bed.taken(workers);
+        Ok(made(Box::new(ready.rig), bytes, nic, Some(bed), taken))
     }
 
     /// Fills the queues that will stand, and plays traffic that is not looked at in particular; counting begins behind
@@ -122,12 +126,12 @@ impl<'a> CableRig<'a> {
     ///
     /// # Errors
     /// What broke.
-    pub fn drain(&mut self) -> Result<Totals, BenchError> {
+    pub fn drain(&mut self, stop: &AtomicBool) -> Result<Totals, BenchError> {
         let how = How { warm: Duration::ZERO, pps: Some(0.0), ..How::most(Duration::from_millis(20)) };
         let begin = Instant::now();
         loop {
             let before = self.under.totals();
-            self.window(&how, &AtomicBool::new(false))?;
+            self.window(&how, stop)?;
             let after = self.under.totals();
             let still = (before.down.1, before.up) == (after.down.1, after.up);
             let waited = begin.elapsed();

@@ -32,7 +32,8 @@ impl CableReport {
     fn head(&self) -> String {
         let (common, cable) = (&self.common, &self.cable);
         format!(
-            "cmts-imix over {}: {} × {} modems on {}, {} worker{}; {:.1} s {}in {} windows\n",
+            "{} over {}: {} × {} modems on {}, {} worker{}; {:.1} s {}in {} windows\n",
+            common.profile,
             common.port,
             cable.service_groups,
             cable.modems,
@@ -43,6 +44,33 @@ impl CableReport {
             if common.port == "memory" { "of the gateway's own time " } else { "" },
             common.windows.count,
         )
+    }
+
+    /// What makes the result less than it seems; empty: nothing does.
+    pub fn warnings(&self) -> Vec<String> {
+        let (common, cable) = (&self.common, &self.cable);
+        let counts = [
+            (cable.lost_unexpectedly, "packets lost that no queue of an overloaded service flow dropped"),
+            (cable.wrong_frames, "wrong frames"),
+            (cable.reordered, "packets out of order"),
+            (common.frames_lost.unsigned_abs(), "packet buffers lost"),
+            (common.packets_missing.unsigned_abs(), "packets unaccounted for"),
+        ];
+        let mut all: Vec<String> =
+            counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(n))).collect();
+        if !cable.matches.right {
+            all.push("rules did not match as many packets as were made to match".to_owned());
+        }
+        if !cable.upstream_limited_by.is_empty() {
+            all.push(format!("upstream not as set: {}", cable.upstream_limited_by));
+        }
+        if cable.service_flows.overloaded_modems > 0 && cable.queues.offered_ratio < 1.0 {
+            all.push("overloaded service flows were offered less than their rate".to_owned());
+        }
+        if common.noise.is_disturbed {
+            all.push(format!("disturbed: {}", common.noise.why()));
+        }
+        all
     }
 
     fn traffic(&self) -> String {
@@ -196,10 +224,22 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
             format!("{:.0}", cable.upstream_cycles),
             count(cable.lost_unexpectedly),
             count(cable.wrong_frames + cable.reordered),
-            format!("{:.0} %", common.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
+            format!("{:.0} %", busy(&common.worker_utilisation) * 100.0),
         ]);
     }
-    table.text()
+    let mut out = table.text();
+    for report in reports {
+        for warning in report.warnings() {
+            let _ =
+                writeln!(out, "  {}, {} service groups: {warning}", report.common.port, report.cable.service_groups);
+        }
+    }
+    out
+}
+
+/// Of all workers.
+fn busy(workers: &[f64]) -> f64 {
+    workers.iter().sum::<f64>() / workers.len().max(1) as f64
 }
 
 /// What channels, segments, frames and rates of service flows came to.

@@ -47,6 +47,7 @@ pub struct Queues {
     /// What they got of their maximum sustained rate, on average; on links 0: not measured there.
     pub carried_ratio: f64,
     /// The one furthest from it: the difference from 1.
+    #[serde(rename = "carried_worst_ratio")]
     pub carried_worst: f64,
     /// Milliseconds that packets of overloaded service flows were on their way, on average.
     pub overloaded_delay_ms: f64,
@@ -79,6 +80,7 @@ pub struct Matches {
     /// Packets that none matched.
     pub classifier_unmatched: u64,
     /// Whether the gateway counted what was made, of all that arrived at it.
+    #[serde(rename = "is_right")]
     pub right: bool,
 }
 
@@ -137,10 +139,11 @@ impl Queues {
         let in_memory = port == PortKind::Memory;
         // On links the clock goes on between windows, when nothing is sent.
         let sending = |window: &Window| window.traffic.seconds + WARM.as_secs_f64();
-        let seconds = if in_memory { found.elapsed_ns as f64 / 1e9 } else { windows.iter().map(sending).sum() };
-        if modems > 0.0 && seconds > 0.0 {
+        let all = || modems * windows.iter().map(sending).sum::<f64>();
+        let modem_seconds = if in_memory { found.modem_seconds } else { all() };
+        if modem_seconds > 0.0 {
             // Nine of ten bytes to a modem are for its primary service flow.
-            this.offered_ratio = found.sent_bytes as f64 * 0.9 / (modems * allowed * seconds);
+            this.offered_ratio = found.sent_bytes as f64 * 0.9 / (allowed * modem_seconds);
         }
         if modems > 0.0 && in_memory {
             this.carried_ratio = found.carried.iter().sum::<f64>() / (modems * allowed);

@@ -8,7 +8,7 @@ use traffic::{DirectionResult, TrialResult};
 use super::Experiment;
 use super::points::Point;
 use super::report::{ExperimentReport, Measured, Row};
-use super::sweep::{Progress, Resolved, Steps};
+use super::sweep::{Progress, Resolved, Steps, disturbed};
 use crate::bed::{Bed, Ready};
 use crate::error::BenchError;
 use crate::options::{PortKind, ReceiveWork};
@@ -44,11 +44,17 @@ pub(super) fn run(
         ready.rig.load_from(Source::Generator)?;
         all.push(ready);
     }
-    steps.next("the rate through the first of them")?;
+    steps.next("the rate through the fewest hops")?;
+    let nearest = (0..points.len()).min_by_key(|n| hops(&points[*n])).unwrap_or(0);
     let pps = match resolved.pps {
         Some(pps) => pps,
-        None => rate(&mut all[0], stop)? * 1e6 * SHARE,
+        None => rate(&mut all[nearest], stop)? * 1e6 * SHARE,
     };
+    if pps <= 0.0 {
+        return Err(BenchError::Load(
+            "the gateway forwarded nothing: no rate to measure latency at; --pps sets one".to_owned(),
+        ));
+    }
     let how = How { warm: Duration::from_millis(60), pps: Some(pps), ..How::most(measure) };
     let mut windows: Vec<Vec<Window>> = points.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
@@ -66,6 +72,9 @@ pub(super) fn run(
     report.host.nic = all[0].nic();
     for ready in all {
         Box::new(ready.rig).close()?;
+    }
+    for (point, windows) in points.iter().zip(&windows) {
+        disturbed(report, point, windows);
     }
     report.rows = points.iter().zip(&windows).map(|(point, windows)| row(point, windows, pps)).collect();
     Ok(())

@@ -77,9 +77,12 @@ pub fn all(experiment: &Experiment) -> Result<Vec<Point>, Wrong> {
     Ok(points)
 }
 
-/// Divides points into those that this machine runs and those that it does not; `ours`: CPUs that gateways may have.
-pub fn fitting(experiment: &Experiment, points: Vec<Point>, ours: usize) -> (Vec<Point>, Vec<NotRun>) {
-    let workers = experiment.run.workers.unwrap_or(1);
+/// `workers`: where they are not varied. Divides points into those that this machine runs and those that it does not; `ours`: CPUs that gateways may have.
+pub fn fitting(
+    experiment: &Experiment,
+    points: Vec<Point>,
+    (ours, workers): (usize, u16),
+) -> (Vec<Point>, Vec<NotRun>) {
     let (mut run, mut not) = (Vec::new(), Vec::new());
     for point in points {
         let wanted = match experiment.measure {
@@ -130,11 +133,14 @@ mod tests {
     #[test]
     fn points_beyond_the_cpus_are_named() {
         let of = experiment(&[&[("instances", &["1", "2"]), ("workers", &["1", "2"])]]);
-        let (run, not) = fitting(&of, all(&of).unwrap(), 2);
+        let (run, not) = fitting(&of, all(&of).unwrap(), (2, 1));
         assert_eq!((run.len(), not.len()), (3, 1));
         assert!(not[0].what == "instances=2, workers=2" && not[0].why.contains("share_cpus"), "{not:?}");
         let mut sharing = of;
         sharing.run.share_cpus = true;
-        assert_eq!(fitting(&sharing, all(&sharing).unwrap(), 2).1, []);
+        assert_eq!(fitting(&sharing, all(&sharing).unwrap(), (2, 1)).1, []);
+        let instances = experiment(&[&[("instances", &["1", "2"])]]);
+        let (run, not) = fitting(&instances, all(&instances).unwrap(), (4, 4));
+        assert_eq!((run.len(), not.len()), (1, 1), "two gateways of four workers each");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use engine::Io;
 
 use super::file::{Experiment, GatewayKind, Measure};
-use super::points::{self, Point};
+use super::points::{self, NotRun, Point};
 use super::report::{ExperimentReport, Measured, Row};
 use super::{control_plane, keys, location, pps, telemetry};
 use crate::bed::Bed;
@@ -144,7 +144,7 @@ pub fn run(
     let with_ports = experiment.measure == Measure::ForwardPps || resolved.port != PortKind::Memory;
     let spare = usize::from(with_ports && experiment.measure != Measure::ControlPlane);
     let ours = cpus().len().saturating_sub(spare).max(1);
-    let (points, not_run) = points::fitting(experiment, all, ours);
+    let (points, not_run) = points::fitting(experiment, all, (ours, resolved.workers));
     let mut report = ExperimentReport::of(experiment);
     report.not_run = not_run;
     if points.is_empty() {
@@ -199,11 +199,13 @@ fn workload(point: &Point) -> impl Iterator<Item = (&str, &str)> {
 /// The point that a rate is compared with: of those with the same workload the one with the fewest of what shares it.
 pub(super) fn base(points: &[Point], of: &Point) -> Option<usize> {
     let shared = |point: &Point| -> u32 { keys::SCALING.iter().map(|key| u32::from(point.count(key, 1))).product() };
+    // Service groups are work where workers share it.
+    let groups = |point: &Point| of.get("workers").and(point.get("service_groups")).map(str::to_owned);
     let same = |point: &&(usize, &Point)| {
         let (mut a, mut b) = (point.1.workload(), of.workload());
         a.sort();
         b.sort();
-        a == b
+        a == b && groups(point.1) == groups(of)
     };
     let is_scaled = of.values.iter().any(|(key, _)| keys::SCALING.contains(&key.as_str()));
     if !is_scaled {
@@ -228,35 +230,34 @@ fn gateways<U: UnderTest>(
     show: &mut dyn FnMut(&Progress),
 ) -> Result<(), BenchError> {
     let (_, rounds) = resolved.options(resolved.port, 1).windows();
-    let mut steps = Steps::new(points.len() + rounds, show, stop);
+    let groups = together(points, resolved.workers);
+    let mut steps = Steps::new(points.len() + rounds * groups.len(), show, stop);
     let mut bed: Option<Bed> = None;
     let most = points.iter().map(|point| point.count("workers", resolved.workers)).max().unwrap_or(1);
-    let mut ready = Vec::new();
-    for point in points {
-        steps.next(format!("setting up {}", point.text()))?;
-        ready.push(set_up(&make(point)?, point, resolved, most, &mut bed)?);
+    let (mut measured, mut results): (Vec<Vec<Window>>, Vec<Report>) = (Vec::new(), Vec::new());
+    if groups.len() > 1 {
+        let what = "measured one after the other in groups: gateways of all points at once would be too many";
+        report.notes.push(what.to_owned());
     }
-    let turns: Vec<Turn> = ready.iter().enumerate().map(|(n, one)| (n, one.how)).collect();
-    let mut windows: Vec<Vec<Window>> = points.iter().map(|_| Vec::new()).collect();
-    for round in 0..rounds {
-        steps.next(format!("round {} of {rounds}, all points in turns", round + 1))?;
-        let mut order = turns.clone();
-        if round % 2 == 1 {
-            order.reverse();
+    for group in groups {
+        let (of, mut ready) = (&points[group], Vec::new());
+        for point in of {
+            steps.next(format!("setting up {}", point.text()))?;
+            ready.push(set_up(&make(point)?, point, resolved, most, &mut bed)?);
         }
-        let mut rigs: Vec<&mut dyn Rig> = ready.iter_mut().map(|one| &mut *one.rig as &mut dyn Rig).collect();
-        let played = in_turns(&mut rigs, &order, 1, stop)?;
-        for ((n, _), found) in order.iter().zip(played) {
-            windows[*n].extend(found);
+        let windows = play(&mut ready, rounds, &mut steps)?;
+        for ((point, one), these) in of.iter().zip(ready).zip(&windows) {
+            let mut found = one.report;
+            found.take(these);
+            found.close(one.rig.close()?);
+            found.varied = point.values.iter().cloned().collect();
+            results.push(found);
         }
+        measured.extend(windows);
     }
     (report.port, report.seconds) = (ports(points, resolved.port), resolved.seconds);
-    for ((point, one), these) in points.iter().zip(ready).zip(&windows) {
-        let first = base(points, point).map_or(these, |n| &windows[n]);
-        let mut found = one.report;
-        found.take(these);
-        found.close(one.rig.close()?);
-        found.varied = point.values.iter().cloned().collect();
+    for ((point, found), these) in points.iter().zip(results).zip(&measured) {
+        let first = base(points, point).map_or(these, |n| &measured[n]);
         if found.frames_lost != 0 || found.packets_missing != 0 {
             let (frames, packets) = (found.frames_lost, found.packets_missing);
             report.notes.push(format!("{}: {frames} packet buffers, {packets} packets unaccounted for", point.text()));
@@ -266,6 +267,43 @@ fn gateways<U: UnderTest>(
         report.results.push(found);
     }
     Ok(())
+}
+
+/// Workers of gateways that are there at the same time at most, where there are several points.
+const MOST_TOGETHER: usize = 16;
+
+/// Points in their order, as many together as there may be workers.
+fn together(points: &[Point], workers: u16) -> Vec<std::ops::Range<usize>> {
+    let of = |point: &Point| usize::from(point.count("instances", 1)) * usize::from(point.count("workers", workers));
+    let (mut groups, mut begin, mut sum) = (Vec::new(), 0, 0);
+    for (n, point) in points.iter().enumerate() {
+        if n > begin && sum + of(point) > MOST_TOGETHER {
+            groups.push(begin..n);
+            (begin, sum) = (n, 0);
+        }
+        sum += of(point);
+    }
+    groups.push(begin..points.len());
+    groups
+}
+
+/// Windows of each point, in turns.
+fn play(ready: &mut [Ready], rounds: usize, steps: &mut Steps<'_>) -> Result<Vec<Vec<Window>>, BenchError> {
+    let turns: Vec<Turn> = ready.iter().enumerate().map(|(n, one)| (n, one.how)).collect();
+    let mut windows: Vec<Vec<Window>> = ready.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        steps.next(format!("round {} of {rounds}, all points in turns", round + 1))?;
+        let mut order = turns.clone();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut rigs: Vec<&mut dyn Rig> = ready.iter_mut().map(|one| &mut *one.rig as &mut dyn Rig).collect();
+        let played = in_turns(&mut rigs, &order, 1, steps.stop)?;
+        for ((n, _), found) in order.iter().zip(played) {
+            windows[*n].extend(found);
+        }
+    }
+    Ok(windows)
 }
 
 /// Notes a point whose windows were disturbed.
@@ -377,35 +415,60 @@ fn cable(
     stop: &AtomicBool,
     show: &mut dyn FnMut(&Progress),
 ) -> Result<(), BenchError> {
-    let mut steps = Steps::new(points.len() * ROUNDS, show, stop);
-    let mut found: Vec<Vec<CableReport>> = points.iter().map(|_| Vec::new()).collect();
+    let settings = |point: &Point| {
+        let port = point.get("port").map_or(Ok(resolved.port), |word| keys::port(word).map_err(asked))?;
+        let mut settings = experiment.cable()?;
+        workload(point).try_for_each(|(key, value)| settings.set(key, value))?;
+        settings.workers = point.count("workers", resolved.workers);
+        let seconds = resolved.seconds / ROUNDS as f64;
+        let options = CableOptions { settings, seconds, port, rates: false, ..CableOptions::default() };
+        cmts::check(&options).map(|()| options)
+    };
+    // What cannot be is known before anything is measured.
+    let (mut able, mut options) = (Vec::new(), Vec::new());
+    for point in points {
+        match settings(point) {
+            Ok(of) => {
+                able.push(point.clone());
+                options.push(of);
+            }
+            Err(error) => report.not_run.push(NotRun { what: point.text(), why: error.to_string() }),
+        }
+    }
+    if able.is_empty() {
+        let why = report.not_run.first().map_or_else(String::new, |not| not.why.clone());
+        return Err(BenchError::Asked(format!("no point of {} can be: {why}", experiment.name)));
+    }
+    let mut steps = Steps::new(able.len() * ROUNDS, show, stop);
+    let mut found: Vec<Vec<CableReport>> = able.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
-        for n in 0..points.len() {
-            let n = if round % 2 == 0 { n } else { points.len() - 1 - n };
-            let point = &points[n];
-            steps.next(format!("round {} of {ROUNDS}: {}", round + 1, point.text()))?;
-            let port = point.get("port").map_or(Ok(resolved.port), |word| keys::port(word).map_err(asked))?;
-            let mut settings = experiment.cable()?;
-            workload(point).try_for_each(|(key, value)| settings.set(key, value))?;
-            settings.workers = point.count("workers", resolved.workers);
-            let seconds = resolved.seconds / ROUNDS as f64;
-            let options = CableOptions { settings, seconds, port, ..CableOptions::default() };
-            cmts::check(&options)?;
-            let mut one = cmts::run(&options, stop)?;
+        for n in 0..able.len() {
+            let n = if round % 2 == 0 { n } else { able.len() - 1 - n };
+            steps.next(format!("round {} of {ROUNDS}: {}", round + 1, able[n].text()))?;
+            let mut one = cmts::run(&options[n], stop)?;
             one.common.profile.clone_from(&experiment.name);
-            one.common.varied = point.values.iter().cloned().collect();
+            one.common.varied = able[n].values.iter().cloned().collect();
             found[n].push(one);
         }
     }
-    (report.port, report.seconds) = (ports(points, resolved.port), resolved.seconds);
-    for (n, point) in points.iter().enumerate() {
-        let first = &found[base(points, point).unwrap_or(n)];
+    (report.port, report.seconds) = (ports(&able, resolved.port), resolved.seconds);
+    for (n, point) in able.iter().enumerate() {
+        let first = &found[base(&able, point).unwrap_or(n)];
         report.rows.push(cable_row(point, &found[n], first));
+        for warning in found[n].iter().flat_map(CableReport::warnings) {
+            report.notes.push(format!("{}: {warning}", point.text()));
+        }
     }
     for mut rounds in found {
         rounds.sort_by(|a, b| a.common.mpps.total_cmp(&b.common.mpps));
         let middle = rounds.len() / 2;
         report.cable_results.extend(rounds.into_iter().nth(middle));
+    }
+    for difference in report.cable_results.iter().flat_map(|one| &one.cable.differences) {
+        let text = format!("{}: {} published; here {}", difference.what, difference.published, difference.here);
+        if !report.differs.contains(&text) {
+            report.differs.push(text);
+        }
     }
     Ok(())
 }
@@ -436,6 +499,14 @@ mod tests {
 
     fn point(values: &[(&str, &str)]) -> Point {
         Point { values: values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect() }
+    }
+
+    #[test]
+    fn few_gateways_are_there_at_a_time() {
+        let points: Vec<Point> = (1..=8).map(|n: u16| point(&[("instances", &n.to_string())])).collect();
+        assert_eq!(together(&points, 1), [0..5, 5..7, 7..8], "1 to 5 are 15 workers");
+        let alone = together(&points[..1], 64);
+        assert!(alone.len() == 1 && alone[0] == (0..1), "one alone is as large as it is");
     }
 
     #[test]

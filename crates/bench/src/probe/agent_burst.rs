@@ -1,6 +1,7 @@
 //! Burst credit against an agent on another host: sent there and counted there, and the other way round.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,10 @@ struct AgentDevice<'s> {
 
 impl AgentDevice<'_> {
     fn failed(error: std::io::Error) -> BenchError {
-        BenchError::system("weir agent", error)
+        match error.kind() {
+            std::io::ErrorKind::Interrupted => BenchError::Interrupted,
+            _ => BenchError::system("weir agent", error),
+        }
     }
 
     fn arrivals(&mut self) -> Result<Arrivals, BenchError> {
@@ -95,6 +99,9 @@ impl AgentDevice<'_> {
         // What an agent has sent is in what it sends: an answer would be lost with other packets, and credit come back while
         // it is waited for.
         let sent = if self.direction == Direction::In { after.sent.saturating_sub(before.sent) } else { sent };
+        if after.at_ns <= before.at_ns {
+            return Err(BenchError::Agent("the clock of whoever counts stands still".to_owned()));
+        }
         let (each, delivered) = match self.unit {
             BurstUnit::Bytes => (f64::from(frame - 4), after.bytes.saturating_sub(before.bytes)),
             BurstUnit::Packets => (1.0, after.packets.saturating_sub(before.packets)),
@@ -113,6 +120,10 @@ impl AgentDevice<'_> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(BenchError::Interrupted);
+            }
+            // Silence of an agent that is gone is no limit.
+            if self.client.is_gone() {
+                return Err(BenchError::Agent("the agent closed the connection".to_owned()));
             }
             if self.direction == Direction::In {
                 self.asked += 1;
@@ -161,10 +172,10 @@ impl Device for AgentDevice<'_> {
 fn device<'s>(
     burst: &AgentBurst,
     (direction, unit): (Direction, BurstUnit),
-    stop: &'s AtomicBool,
+    stop: &'s Arc<AtomicBool>,
 ) -> Result<AgentDevice<'s>, BenchError> {
     let failed = AgentDevice::failed;
-    let mut client = Client::connect(burst.agent, &burst.secret).map_err(failed)?;
+    let mut client = Client::connect(burst.agent, &burst.secret, stop).map_err(failed)?;
     // The agent's clock is ahead of ours by the opposite.
     let offset = -client.clock().map_err(failed)?.offset_ns;
     let local = SocketAddr::new(client.local().map_err(failed)?.ip(), 0);
@@ -194,7 +205,7 @@ fn device<'s>(
 /// No agent is there, or it has another secret.
 pub fn agent_burst(
     burst: &AgentBurst,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     show: &mut dyn FnMut(&Progress),
 ) -> Result<Certificate, BenchError> {
     let (begun, cpu, when) = (Instant::now(), CpuTime::now(), date());

@@ -71,11 +71,14 @@ impl Far {
     /// # Errors
     /// There is no such interface or agent, or the agent has another secret or no interface.
     pub fn connect(host: &FarHost, stop: &Arc<AtomicBool>) -> Result<Self, BenchError> {
-        let failed = |error| BenchError::Agent(format!("agent {}: {error}", host.agent));
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::Interrupted => BenchError::Interrupted,
+            _ => BenchError::Agent(format!("agent {}: {error}", host.agent)),
+        };
         let interface = Iface::open(&host.interface, None)
             .map_err(|source| BenchError::Port { uri: host.interface.clone(), source })?;
         let here = interface.mac().map_err(|error| BenchError::system(host.interface.clone(), error))?;
-        let mut client = Client::connect(host.agent, &host.secret).map_err(failed)?.until(stop.clone());
+        let mut client = Client::connect(host.agent, &host.secret, stop).map_err(failed)?;
         let used = client.used().map_err(failed)?.interface;
         let used = used.ok_or_else(|| {
             BenchError::Agent(format!("agent {}: its --port is no interface, such as packet:eth1", host.agent))

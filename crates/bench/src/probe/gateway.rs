@@ -10,7 +10,7 @@ use super::rate::{EQUAL, Offered, PARTS, Times, at_rates};
 use super::{Progress, Steps};
 use crate::agent::Hosts;
 use crate::error::BenchError;
-use crate::host::date;
+use crate::host::{CpuTime, date};
 use crate::report::VERSION;
 use crate::search::Trial;
 
@@ -61,6 +61,14 @@ pub trait Probed: Trial<Error = BenchError> {
     /// # Errors
     /// The connection.
     fn host(&mut self) -> Result<Option<Host>, BenchError>;
+
+    /// Processor time of that host so far.
+    ///
+    /// # Errors
+    /// The connection.
+    fn cpu(&mut self) -> Result<Option<CpuTime>, BenchError> {
+        Ok(None)
+    }
 }
 
 impl Probed for Hosts {
@@ -82,7 +90,11 @@ impl Probed for Hosts {
     }
 
     fn host(&mut self) -> Result<Option<Host>, BenchError> {
-        self.gateway_host()
+        Ok(self.gateway_used()?.map(|used| used.machine))
+    }
+
+    fn cpu(&mut self) -> Result<Option<CpuTime>, BenchError> {
+        Ok(self.gateway_used()?.map(|used| used.cpu))
     }
 }
 
@@ -118,7 +130,7 @@ pub fn gateway<D: Probed>(
     let steps = steps.into_iter().map(|(name, seconds)| (name.to_owned(), seconds)).collect();
     let mut steps = Steps::new(steps, show, stop);
     let mut found = Certificate::default();
-    let told = device.host()?;
+    let (told, before) = (device.host()?, device.cpu()?);
     let done = all(device, probe, (&times, overload), &mut steps, &mut found, told.as_ref());
     let is_complete = done.is_ok();
     match done {
@@ -135,6 +147,9 @@ pub fn gateway<D: Probed>(
         found.notes.push("nobody on the gateway's host told its processor, time stamp counter and steal".to_owned());
     }
     let mut host = told.unwrap_or_default();
+    if let (Some(before), Ok(Some(after))) = (before, device.cpu()) {
+        host.steal_ratio = after.since(&before).0;
+    }
     if let Some(name) = &probe.name {
         host.hostname.clone_from(name);
     }
@@ -175,10 +190,12 @@ fn all<D: Probed>(
             probe.subscribers
         )));
     }
+    let workers = samples.iter().map(|sample| sample.workers).max().unwrap_or(0);
     found.gateways.push(GatewayRate {
-        gateway: probe.kind.clone(),
+        // Whose workers are not known is not held against weir's, which has so many.
+        gateway: if workers > 0 { probe.kind.clone() } else { format!("{}, workers not known", probe.kind) },
         profile: probe.profile.clone(),
-        workers: samples.iter().map(|sample| sample.workers).max().unwrap_or(0),
+        workers,
         subscribers: probe.subscribers,
         frame_bytes_mean: samples.first().map_or(0.0, |sample| sample.frame_bytes_mean),
         received_bytes_mean: 0.0,

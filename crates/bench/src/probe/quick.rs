@@ -81,10 +81,14 @@ fn queues(options: &QuickOptions, cpus: usize) -> (Vec<u16>, Vec<Skipped>) {
     let mut skipped = Vec::new();
     if let Some(far) = &options.far {
         let there_are = far::queues(&far.interface);
-        if options.port == PortKind::Xdp && most > there_are {
-            let why = format!("{} has {there_are}", far.interface);
-            skipped.push(Skipped { what: format!("{most} queues"), why });
-            return (doubling(there_are), skipped);
+        if options.port == PortKind::Xdp {
+            // The card spreads packets over all of its queues.
+            let why = format!(
+                "{} has {there_are} receive queues, and AF_XDP sockets have one each: ethtool -L sets others",
+                far.interface
+            );
+            skipped.push(Skipped { what: format!("queues but {there_are}"), why });
+            return (vec![there_are], skipped);
         }
         return (doubling(most), skipped);
     }
@@ -127,6 +131,9 @@ pub fn quick(
     stop: &Arc<AtomicBool>,
     show: &mut dyn FnMut(&Progress),
 ) -> Result<Certificate, BenchError> {
+    if options.far.is_some() && options.port == PortKind::Dpdk {
+        return Err(BenchError::Asked("--interface has no dpdk; allowed: plain, mmsg, ring, xdp".to_owned()));
+    }
     if options.port == PortKind::Memory {
         return Err(BenchError::Asked("a probe measures interfaces; allowed: plain, mmsg, ring, xdp, dpdk".to_owned()));
     }
@@ -153,6 +160,7 @@ pub fn quick(
         kind: options.port,
         detail: String::new(),
         certificate: Certificate { skipped, ..Certificate::default() },
+        is_far: options.far.is_some(),
         stop,
     };
     let done = probe.all();
@@ -278,6 +286,8 @@ struct Probe<'s> {
     /// What the ports say of themselves.
     detail: String,
     certificate: Certificate,
+    /// The load is an agent on another host.
+    is_far: bool,
     stop: &'s AtomicBool,
 }
 
@@ -294,6 +304,12 @@ impl<'s> Probe<'s> {
         let most = self.queues.last().copied().unwrap_or(1);
         self.flows(most)?;
         self.at_a_rate()?;
+        if self.is_far {
+            // A gateway of this host has links of this host, which say nothing of the interface.
+            let why = "it is measured on virtual links: weir probe quick without --interface; or weir probe gateway";
+            self.certificate.skipped.push(Skipped { what: "gateway upf-128".to_owned(), why: why.to_owned() });
+            return Ok(());
+        }
         self.gateway()
     }
 
@@ -368,7 +384,9 @@ impl<'s> Probe<'s> {
     fn at_a_rate(&mut self) -> Result<(), BenchError> {
         self.steps.next()?;
         let packets = Packets::of_size(SIZES[0]);
-        let mut stand = self.ground.stand(Task::Forward, 1, packets, self.stop)?;
+        // A card spreads packets over its queues, whatever is asked for.
+        let queues = if self.is_far { self.queues.last().copied().unwrap_or(1) } else { 1 };
+        let mut stand = self.ground.stand(Task::Forward, queues, packets, self.stop)?;
         let overload = stand.run(sample(self.budget.rate), None)?;
         let times = Times { search: self.budget.search, latency: self.budget.latency, equal: self.budget.equal };
         let offered = Offered { most: overload.mpps() * 1e6, frame_bytes: SIZES[0] };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use certificate::{Band, Certificate, Latency, LatencyAt, SpreadRate};
+use certificate::{Band, Certificate, Latency, LatencyAt, Skipped, SpreadRate};
 
 use super::Steps;
 use crate::error::BenchError;
@@ -52,10 +52,14 @@ pub(super) fn at_rates<T: Trial<Error = BenchError>>(
     steps: &mut Steps<'_>,
     certificate: &mut Certificate,
 ) -> Result<(), BenchError> {
-    let found = found_rate(device, offered.most, times.search, &mut certificate.notes)?;
+    let Some(found) = found_rate(device, offered.most, times.search, certificate)? else { return Ok(()) };
     steps.next()?;
     let length = Duration::from_secs_f64(times.latency.max(0.2));
-    let floor = device.measure(FLOOR_PPS, length)?.latency_us.unwrap_or_default();
+    let floor = device.measure(FLOOR_PPS, length)?.latency_us;
+    if floor.is_none() {
+        certificate.notes.push("no packet of 100 a second arrived: latency has no floor (0)".to_owned());
+    }
+    let floor = floor.unwrap_or_default();
     let mut latency = Latency {
         frame_bytes: offered.frame_bytes,
         found_mpps: found / 1e6,
@@ -65,7 +69,7 @@ pub(super) fn at_rates<T: Trial<Error = BenchError>>(
     };
     for part in PARTS {
         let outcome = device.measure(found * part, length)?;
-        let us = outcome.latency_us.unwrap_or_default();
+        let Some(us) = outcome.latency_us else { continue };
         latency.at.push(LatencyAt {
             of_rate_ratio: part,
             offered_mpps: found * part / 1e6,
@@ -101,8 +105,8 @@ fn found_rate<T: Trial<Error = BenchError>>(
     device: &mut T,
     most: f64,
     seconds: f64,
-    notes: &mut Vec<String>,
-) -> Result<f64, BenchError> {
+    certificate: &mut Certificate,
+) -> Result<Option<f64>, BenchError> {
     let limits = Limits { trials: 200, seconds: seconds.max(3.0), repeats: 1 };
     let mut runner = Runner::new(device, limits);
     let trial = (seconds / 40.0).clamp(0.2, 2.0);
@@ -112,19 +116,22 @@ fn found_rate<T: Trial<Error = BenchError>>(
     let carried = runner.records().iter().filter(|record| record.loss_ratio <= LOSS);
     let best = carried.map(|record| record.load()).fold(0.0, f64::max);
     match lower {
-        Some(mpps) => Ok(mpps * 1e6),
+        Some(mpps) => Ok(Some(mpps * 1e6)),
         None if best > 0.0 => {
-            notes.push("the search for a rate ended early: its best trial counts".to_owned());
-            Ok(best)
+            certificate.notes.push("the search for a rate ended early: its best trial counts".to_owned());
+            Ok(Some(best))
         }
         None => {
             let limited = runner.records().iter().filter(|record| record.generator_limited).count();
             let (all, loss) = (runner.records().len(), LOSS * 100.0);
-            notes.push(format!(
-                "no trial of the search lost less than {loss} % (in {limited} of {all} the generator sent less \
-                 than it should): half of what is forwarded under overload counts"
-            ));
-            Ok(most / 2.0)
+            certificate.skipped.push(Skipped {
+                what: "rate with little loss, latency, equal trials".to_owned(),
+                why: format!(
+                    "no trial of the search lost less than {loss} % (in {limited} of {all} the generator sent less than it \
+                     should)"
+                ),
+            });
+            Ok(None)
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'s> CableDevice<'s> {
     /// Lets everything arrive. Packets sent, and delivered or dropped by queues whose service flows are offered more
     /// than their rate, since the last time.
     fn arrived(&mut self) -> Result<[u64; 2], BenchError> {
-        let totals = self.rig.drain()?;
+        let totals = self.rig.drain(self.stop)?;
         let dropped = totals.expected(self.rig.queue_drops().iter().sum());
         let ((down_sent, down), (up_sent, up)) = (totals.down, totals.up);
         let now = [down_sent + up_sent.packets, down.in_order + down.reordered + up.in_order + up.reordered + dropped];
@@ -127,5 +127,27 @@ impl Bench for CableDevice<'_> {
         (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
         self.arrived()?;
         Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was sent before a trial, at another rate, is not taken off it.
+    #[test]
+    fn trials_upstream_alone_offer_as_much_each_time() {
+        let settings = CableSettings { groups: 1, modems: 60, downstream: false, ..CableSettings::default() };
+        let under = Cable::new(&settings, PortKind::Memory).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut device = CableDevice::new(&under, PortKind::Memory, &stop).unwrap();
+        device.overload().unwrap();
+        for _ in 0..2 {
+            let outcome = device.measure(200_000.0, Duration::from_millis(250)).unwrap();
+            // By the gateway's own time.
+            let intended = 200_000.0 * outcome.counted_seconds;
+            assert!(outcome.forwarded_packets as f64 > 0.7 * intended && intended > 1000.0, "{outcome:?}");
+        }
+        device.close().unwrap();
     }
 }

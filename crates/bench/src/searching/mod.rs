@@ -223,7 +223,15 @@ fn blank(gateway: &str, profile: &str, base: &Options, options: &SearchOptions) 
     }
     if base.port == PortKind::Memory && gateway == "cmts" {
         notes.push("in memory, rates are those of the gateway's own time: its far ends' is taken off".to_owned());
-    } else if base.port == PortKind::Memory {
+    }
+    if gateway == "cmts" {
+        notes.push(
+            "packets that queues of overloaded modems drop are not lost: they are offered more than they may send; \
+             --set overload=0 searches without them"
+                .to_owned(),
+        );
+    }
+    if base.port == PortKind::Memory && gateway != "cmts" {
         notes.push(
             "in memory, generator and checker share the gateway's CPU: rates are those of all three; a packet that the \
              gateway has not taken when a trial ends, beyond a ring of 1,024 a worker, counts as lost"

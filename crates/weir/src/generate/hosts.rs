@@ -49,6 +49,7 @@ pub fn agents(args: &GenArgs, spec: &Spec) -> anyhow::Result<Agents> {
         ("--packets", spec.packets.is_some()),
         ("--ramp", spec.ramp > 0.0),
         ("--cpu", spec.cpu.is_some()),
+        ("--each-second", args.each_second),
     ];
     if let Some((option, _)) = unread.iter().find(|(_, given)| *given) {
         bail!(Usage(format!("{option} has no effect where both ends are at agents")));
@@ -94,7 +95,13 @@ pub fn connect(args: &GenArgs, spec: &Spec, stop: &Arc<AtomicBool>) -> anyhow::R
 pub fn run(args: &GenArgs, spec: &Spec) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let mut hosts = connect(args, spec, &stop)?;
-    let seconds = spec.seconds.min(3600.0);
+    if spec.seconds > 3600.0 {
+        bail!(Usage(format!("--seconds {}: allowed over agents: up to 3600", spec.seconds)));
+    }
+    if spec.pps.is_none() && spec.profile.ratio.up != spec.profile.ratio.down {
+        bail!(Usage("--ratio over agents wants a rate: each end sends as much as it can; add --pps".to_owned()));
+    }
+    let seconds = spec.seconds;
     let is_quiet = args.quiet || args.json.is_on_stdout() || !std::io::stderr().is_terminal();
     let is_over = AtomicBool::new(false);
     let trial = std::thread::scope(|scope| {

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use ::bench::probe::agent_burst::{AgentBurst, agent_burst};
+use anyhow::Context;
 use certificate::{BurstUnit, Direction};
 use clap::{Args, ValueEnum};
+use gateway::signals;
 
 use crate::agent::{address, secret};
 
-use super::{OutArgs, measure, minutes, open_key};
+use super::{OutArgs, measure_until, minutes, open_key};
 
 /// `weir probe burst`.
 #[derive(Debug, Args)]
@@ -86,7 +88,8 @@ pub fn run(args: &BurstArgs) -> anyhow::Result<()> {
         command: command(args),
     };
     let key = open_key(&args.out)?;
-    measure(&key, &args.out, |stop, show| agent_burst(&burst, stop, show))
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    measure_until(&key, &args.out, &stop, |_, show| agent_burst(&burst, &stop, show))
 }
 
 /// What was run, as it would be typed.

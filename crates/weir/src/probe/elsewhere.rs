@@ -87,13 +87,14 @@ pub struct ProbeBroadbandArgs {
     pub out: OutArgs,
 }
 
-/// Time for all sessions to come up, at least.
-const SESSIONS: Duration = Duration::from_secs(60);
+/// Time in which another session comes up, or none will.
+const NEXT: Duration = Duration::from_secs(20);
 
 /// A control plane of this process, until it is dropped.
 struct ControlPlane {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The file that it writes.
     sessions: PathBuf,
 }
 
@@ -113,23 +114,34 @@ impl ControlPlane {
             let own = own.clone();
             move || {
                 let up = sender.clone();
-                let ended = cpsim::serve(&args, &own, &mut || _ = up.send(Ok(())));
+                let ended = cpsim::serve_still(&args, &own, &mut || _ = up.send(Ok(())));
                 // Nobody waits any more once sessions are up.
                 let _ = sender.send(ended.map(drop));
             }
         };
         let thread = std::thread::Builder::new().name("control-plane".into()).spawn(run)?;
         let plane = Self { stop: own, thread: Some(thread), sessions };
-        let begun = Instant::now();
-        while begun.elapsed() < SESSIONS {
+        let (mut latest, mut size) = (Instant::now(), 0);
+        while latest.elapsed() < NEXT {
+            let written = std::fs::metadata(&plane.sessions).map_or(0, |file| file.len());
+            if written > size {
+                (latest, size) = (Instant::now(), written);
+            }
             match said.recv_timeout(Duration::from_millis(100)) {
                 Ok(Ok(())) => return Ok(plane),
                 Ok(Err(error)) => return Err(error.context("--cp")),
                 Err(RecvTimeoutError::Timeout) if !stop.load(Ordering::Relaxed) => {}
-                Err(_) => bail!("--cp: interrupted"),
+                Err(RecvTimeoutError::Timeout) => bail!("--cp: interrupted"),
+                Err(RecvTimeoutError::Disconnected) => bail!("--cp: the control plane ended by itself"),
             }
         }
-        bail!("--cp: not all sessions came up within {} s", SESSIONS.as_secs())
+        bail!("--cp: not all sessions came up, and none did for {} s", NEXT.as_secs())
+    }
+}
+
+impl ControlPlane {
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -148,6 +160,26 @@ fn frame_bytes(profile: &Profile) -> u32 {
     let share = profile.ratio.up / (profile.ratio.up + profile.ratio.down);
     let mean = profile.uplink_sizes.mean() * share + profile.downlink_sizes.mean() * (1.0 - share);
     mean.round() as u32 + 4
+}
+
+/// What was run, as it would be typed, without the secret.
+fn command(args: &GatewayArgs) -> String {
+    let mut words = format!("weir probe gateway {} --minutes {}", args.file.display(), args.minutes);
+    words += &format!(" --access {} --core {}", args.access, args.core);
+    args.gateway.iter().for_each(|at| words += &format!(" --gateway {at}"));
+    args.cp.iter().for_each(|file| words += &format!(" --cp {}", file.display()));
+    args.sessions.iter().for_each(|file| words += &format!(" --sessions {}", file.display()));
+    args.name.iter().for_each(|name| words += &format!(" --name {name}"));
+    words
+}
+
+fn broadband_command(args: &ProbeBroadbandArgs) -> String {
+    let LineArgs { access, core, subscribers, s_vlan, c_vlan, tpid, server, gateway, size } = &args.lines;
+    format!(
+        "weir probe broadband --name {} --minutes {} --access {access} --core {core} --subscribers {subscribers} \
+         --s-vlan {s_vlan} --c-vlan {c_vlan} --tpid {tpid:#x} --server {server} --gateway {gateway} --size {size}",
+        args.name, args.minutes
+    )
 }
 
 /// Runs `weir probe gateway`.
@@ -179,10 +211,27 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<()> {
         profile: args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         subscribers: spec.profile.ues.into(),
         frame_bytes: frame_bytes(&spec.profile),
-        command: format!("weir probe gateway {} --minutes {}", args.file.display(), args.minutes),
+        command: command(args),
         place: "agents at both sides of the gateway".to_owned(),
     };
-    let found = measure_until(&key, &args.out, &stop, |stop, show| gateway(&mut hosts, &probe, stop, show));
+    let has_ended = || plane.as_ref().is_some_and(ControlPlane::has_ended);
+    let found = measure_until(&key, &args.out, &stop, |stop, show| {
+        let mut found = gateway(&mut hosts, &probe, stop, show)?;
+        if spec.profile.ratio.up != spec.profile.ratio.down {
+            found.notes.push(
+                "as many packets as can be sent are not in the profile's ratio: each end sends what it can; the rates found \
+                 with little loss are"
+                    .to_owned(),
+            );
+        }
+        if has_ended() {
+            found.run.is_complete = false;
+            found
+                .notes
+                .push("ended early: the control plane lost its association, and with it the sessions".to_owned());
+        }
+        Ok(found)
+    });
     drop(plane);
     found
 }
@@ -258,6 +307,9 @@ pub fn run_broadband(args: &ProbeBroadbandArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let driver = Driver::connected(&args.lines, &stop)?;
     let up = driver.result(0.0).routers_resolved;
+    if stop.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
     if up == 0 {
         bail!("no subscriber got a lease and a router: does the gateway run, and has it these VLANs?");
     }
@@ -269,7 +321,7 @@ pub fn run_broadband(args: &ProbeBroadbandArgs) -> anyhow::Result<()> {
         profile: "subscribers behind two VLAN tags, DHCP".to_owned(),
         subscribers: up,
         frame_bytes: u32::from(args.lines.size) + 14 + 4,
-        command: format!("weir probe broadband --name {} --minutes {}", args.name, args.minutes),
+        command: broadband_command(args),
         place: "both ports of this host".to_owned(),
     };
     let found = measure_until(&key, &args.out, &stop, |stop, show| gateway(&mut device, &probe, stop, show));

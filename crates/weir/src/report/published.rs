@@ -10,7 +10,8 @@ pub struct Figure {
     pub quantity: String,
     /// How it was measured.
     pub conditions: String,
-    /// The publication, and the figure's number in `weir plan reproduce`.
+    /// The publication, the figure's number in `weir plan reproduce`, and what that says of it where it is no plain
+    /// measurement: that the publication contradicts itself, or that it was derived.
     pub source: String,
 }
 
@@ -26,7 +27,11 @@ pub fn figures(ids: &[String]) -> Vec<Figure> {
     let figure = |id: &String| {
         let row = rows.iter().find(|row| row.first() == Some(&id.as_str()))?;
         let cell = |n: usize| row.get(n).map_or("", |cell| cell.trim_matches('"')).to_owned();
-        let source = format!("{}, {id}", cell(1));
+        let verdict = cell(8);
+        let is_plain =
+            verdict.is_empty() || ["reproduced", "input", "anchor"].iter().any(|word| verdict.starts_with(word));
+        let verdict = if is_plain { String::new() } else { format!(" ({verdict})") };
+        let source = format!("{}, {id}{verdict}", cell(1));
         Some(Figure { value: cell(3), unit: cell(4), quantity: cell(2), conditions: cell(5), source })
     };
     ids.iter().filter_map(figure).collect()
@@ -42,5 +47,7 @@ mod tests {
             assert!(!of(profile).is_empty(), "{profile}");
         }
         assert!(of("forward").is_empty());
+        let contradicts = figures(&["E16".to_owned()]);
+        assert!(contradicts[0].source.contains("INCONSISTENT"), "{}", contradicts[0].source);
     }
 }

@@ -37,6 +37,8 @@ struct Line {
     /// The router's hardware address.
     router: Option<Mac>,
     asked: Option<Instant>,
+    /// When its lease began, or was asked for anew.
+    leased: Option<Instant>,
     /// Sequence numbers sent, by direction.
     sent: [u32; 2],
     /// Those received, by direction.
@@ -90,6 +92,7 @@ impl<'a> Driver<'a> {
                 is_bound: false,
                 router: None,
                 asked: None,
+                leased: None,
                 sent: [0; 2],
                 windows: [Window::default(); 2],
             }
@@ -175,7 +178,9 @@ impl Driver<'_> {
             }
             match answer {
                 Answer::Offer(offer) if !line.is_bound => line.offer = Some(offer),
-                Answer::Ack(offer) => (line.offer, line.is_bound) = (Some(offer), true),
+                Answer::Ack(offer) => {
+                    (line.offer, line.is_bound, line.leased) = (Some(offer), true, Some(Instant::now()));
+                }
                 // RFC 2131, 3.1, 4: from the beginning.
                 Answer::Nak if !line.is_bound => line.offer = None,
                 Answer::Offer(_) | Answer::Nak => return,
@@ -199,8 +204,21 @@ impl Driver<'_> {
         self.check(mark, is_ours, packet, ours);
     }
 
-    /// ARP at the access lines: a router's answer is of the line whose tags it has.
+    /// ARP at the access lines: a router's answer is of the line whose tags it has, and a subscriber is asked for by its
+    /// line's.
     fn arp_at_lines(&mut self, frame: &[u8]) {
+        if let Ok(NeighbourMessage::ArpRequest { sender, sender_ip, target }) = NeighbourMessage::parse(frame) {
+            let has = |line: &&Line| line.is_bound && line.offer.is_some_and(|offer| is(target, offer.address));
+            let line = self.lines.iter().find(|line| has(line) && line.place.is_of(frame));
+            let (Some(line), IpAddr::V4(theirs), IpAddr::V4(ours)) =
+                (line, IpAddr::from(sender_ip), IpAddr::from(target))
+            else {
+                return;
+            };
+            let reply = frames::arp(true, (line.mac, ours), (sender, theirs), Some(line.place));
+            self.access.send(&reply);
+            return;
+        }
         let Ok(NeighbourMessage::ArpReply { sender, sender_ip, target }) = NeighbourMessage::parse(frame) else {
             return;
         };
@@ -273,7 +291,7 @@ impl Driver<'_> {
         let able: Vec<usize> = (0..self.lines.len()).filter(|n| self.lines[*n].router.is_some()).collect();
         let begin = Instant::now();
         let time = Duration::from_secs_f64(seconds);
-        let mut sent: u64 = 0;
+        let (mut sent, mut renewed): (u64, Instant) = (0, Instant::now());
         while begin.elapsed() < time && !stop.load(Ordering::Relaxed) && !able.is_empty() {
             let due = pps.map_or(sent + BURST, |pps| (begin.elapsed().as_secs_f64() * pps) as u64);
             for _ in 0..due.saturating_sub(sent).min(BURST) {
@@ -284,6 +302,10 @@ impl Driver<'_> {
                 sent += 1;
             }
             self.receive();
+            if renewed.elapsed() > AGAIN {
+                renewed = Instant::now();
+                self.renew();
+            }
             if due <= sent && pps.is_some() {
                 std::thread::sleep(Duration::from_micros(500));
             }
@@ -292,6 +314,18 @@ impl Driver<'_> {
             self.receive();
             self.counts.iter().map(|counts| counts.received_packets).sum()
         });
+    }
+
+    /// Asks for leases anew of which half is over (RFC 2131, 4.4.5).
+    fn renew(&mut self) {
+        for (n, line) in self.lines.iter_mut().enumerate() {
+            let Some((offer, leased)) = line.offer.as_ref().zip(line.leased) else { continue };
+            let half = Duration::from_secs(u64::from(offer.lease_seconds.unwrap_or(u32::MAX)) / 2);
+            if leased.elapsed() > half {
+                line.leased = Some(Instant::now());
+                self.access.send(&frames::dhcp(line.mac, line.place, n as u32, Some(offer)));
+            }
+        }
     }
 
     fn send(&mut self, n: usize, direction: Direction) {

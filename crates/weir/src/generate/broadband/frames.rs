@@ -80,6 +80,8 @@ pub struct Offer {
     pub server: Ipv4Addr,
     /// The first router (option 3).
     pub router: Option<Ipv4Addr>,
+    /// Seconds of the lease (option 51).
+    pub lease_seconds: Option<u32>,
 }
 
 /// A DHCPDISCOVER, or the DHCPREQUEST for an offer (RFC 2131, 4.4.1).
@@ -121,7 +123,7 @@ pub fn dhcp_answer(packet: &[u8]) -> Option<(u32, Answer)> {
     let message = packet.get(28..).filter(|message| is_dhcp && message.first() == Some(&2))?;
     let address = Ipv4Addr::from(fast::be32(message, 16)?);
     let mut options = message.get(236..)?.strip_prefix(&COOKIE)?;
-    let (mut kind, mut server, mut router) = (0, None, None);
+    let (mut kind, mut server, mut router, mut lease_seconds) = (0, None, None, None);
     loop {
         // Padding may stand anywhere (RFC 2132, 3.1).
         let (code, len, rest) = match options {
@@ -139,10 +141,11 @@ pub fn dhcp_answer(packet: &[u8]) -> Option<(u32, Answer)> {
             53 => kind = *data.first()?,
             54 => server = ip(),
             3 => router = ip(),
+            51 => lease_seconds = fast::be32(data, 0),
             _ => {}
         }
     }
-    let offer = Offer { address, server: server?, router };
+    let offer = Offer { address, server: server?, router, lease_seconds };
     let xid = fast::be32(message, 4)?;
     match kind {
         OFFER => Some((xid, Answer::Offer(offer))),
@@ -218,8 +221,12 @@ mod tests {
 
     #[test]
     fn answers_of_dhcp_are_read() {
-        let offer =
-            Offer { address: [10, 0, 0, 9].into(), server: [10, 0, 0, 1].into(), router: Some([10, 0, 0, 1].into()) };
+        let offer = Offer {
+            address: [10, 0, 0, 9].into(),
+            server: [10, 0, 0, 1].into(),
+            router: Some([10, 0, 0, 1].into()),
+            lease_seconds: None,
+        };
         let request = dhcp(Mac([2, 0, 0, 0, 0, 1]), PLACE, 77, Some(&offer));
         assert_eq!(dhcp_answer(&request[22..]), None, "a request is no answer");
         let mut message = vec![0; 236];
