@@ -121,6 +121,9 @@ pub fn arena(shape: ArenaConfig) -> Result<Arc<Arena>, BenchError> {
     Arena::new(shape).map_err(|error| BenchError::system("memory for packets", error))
 }
 
+/// Of a frame that the kernel sends for [`Blast`]: a page less what stands before and behind it (xdp_frame, skb_shared_info).
+const MOST_LIVE: usize = 3400;
+
 /// The largest frame of a profile without FCS, in its tunnel.
 pub(crate) fn largest(traffic: &Profile) -> usize {
     let sizes = [&traffic.uplink_sizes, &traffic.downlink_sizes];
@@ -203,6 +206,10 @@ impl SocketRig {
         }
         self.load = Some(match source {
             Source::Kernel => {
+                if self.places.iter().any(|place| largest(place.plan.profile()) > MOST_LIVE) {
+                    let why = format!("the kernel's frames are of {MOST_LIVE} bytes at most");
+                    return Err(BenchError::Load(why));
+                }
                 let plans: Vec<_> = self.places.iter().map(|place| (place.link, place.plan.clone())).collect();
                 let blast = Blast::new(&self.lab, &plans)?;
                 let sent = blast.counter();

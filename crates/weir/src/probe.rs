@@ -48,8 +48,8 @@ Examples:
   weir probe check c.json --trust KEY -o c.html    signed by this key? and its page
   weir plan --from c.json                          plan with the machine
 
-Without --interface a probe measures on virtual links of its own. The certificate is signed by a key that is
-made on first use ($HOME/.config/weir/probe.key, mode 0600), or by that of --key.")]
+Without --interface a probe measures on virtual links of its own. The certificate is signed by a
+key that is made on first use ($HOME/.config/weir/probe.key, mode 0600), or by that of --key.")]
 pub struct ProbeArgs {
     /// What to do.
     #[command(subcommand)]

@@ -117,7 +117,10 @@ impl SearchReport {
     /// A size that cannot be measured is named; without a size nothing can be.
     pub(super) fn skip(&mut self, size: Option<u16>, error: BenchError) -> Result<(), BenchError> {
         match (size, &error) {
-            (Some(frame_bytes), BenchError::Asked(_) | BenchError::Setting(_) | BenchError::Traffic(_)) => {
+            (
+                Some(frame_bytes),
+                BenchError::Asked(_) | BenchError::Setting(_) | BenchError::Traffic(_) | BenchError::Port { .. },
+            ) => {
                 self.skipped.push(Skipped { frame_bytes, why: error.to_string() });
                 Ok(())
             }

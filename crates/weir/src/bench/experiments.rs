@@ -236,6 +236,7 @@ mod tests {
                 let known = [
                     "weir compare",
                     "weir probe burst",
+                    "weir probe broadband",
                     "weir plan",
                     "weir agent",
                     "weir gen",
