@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use frame::{Batch, Caps, Pool, Port, PortCounters};
 use table::hint::tsc;
-use traffic::{Clock, DirectionResult, TrialResult};
+use table::histogram::Histogram;
+use traffic::{Clock, DirectionResult, LatencySummary, TrialResult};
 
 use crate::crew::{Left, Player, Slice};
 use crate::score::{Part, Score};
@@ -38,6 +39,9 @@ pub trait End: Send {
         None
     }
 
+    /// A burst of the gateway has come.
+    fn arrived(&mut self, _clock: &Clock) {}
+
     /// Checks a frame that the gateway sent.
     fn check(&mut self, frame: &[u8]) -> Checked;
 
@@ -51,6 +55,8 @@ pub trait End: Send {
 pub enum Checked {
     /// A right one, with the bytes to count.
     Right(u64),
+    /// The same, with the nanoseconds that it was on its way.
+    Timed(u64, u64),
     /// A wrong one.
     Wrong,
     /// No packet of a subscriber, or told by [`End::settle`].
@@ -111,6 +117,8 @@ pub struct Counts {
     pub right_bytes: AtomicU64,
     /// Frames of the gateway with the wrong tags, addresses, TTL or checksum.
     pub wrong: AtomicU64,
+    /// Nanoseconds that right ones were on their way, as far as ends tell.
+    pub latencies: Mutex<Histogram>,
 }
 
 /// Adds to a counter of which this is the only writer.
@@ -249,14 +257,22 @@ impl<E: End> Port for FarPort<E> {
         let begin = self.cycles.as_ref().map_or(0, |_| tsc());
         let (mut right, mut bytes, mut wrong) = (0, 0, 0);
         let sent = batch.len();
+        self.end.arrived(&self.clock);
+        // Nobody else has it while packets go through.
+        let mut latencies = self.ends.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         batch.drain(|frame| {
             match self.end.check(pool.arena().bytes(&frame)) {
                 Checked::Right(len) => (right, bytes) = (right + 1, bytes + len),
+                Checked::Timed(len, ns) => {
+                    (right, bytes) = (right + 1, bytes + len);
+                    latencies.record(ns);
+                }
                 Checked::Wrong => wrong += 1,
                 Checked::Other => {}
             }
             pool.give(frame);
         });
+        drop(latencies);
         let settled = self.end.settle();
         add(&self.ends.right, right + settled.0);
         add(&self.ends.right_bytes, bytes + settled.1);
@@ -382,6 +398,9 @@ impl MemoryLoad for Load {
     }
 
     fn mark(&self) {
+        for counts in &self.counts {
+            counts.latencies.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
         self.change(|marks, look, now| marks.mark = (look, now));
     }
 
@@ -413,7 +432,16 @@ impl MemoryLoad for Load {
             add_looks(&mut whole, &load.look(), &marks.start);
             seconds = seconds.max(own);
         }
-        let [uplink, downlink] = [0, 1].map(|n: usize| direction(counted[n], whole[n], rates[n]));
+        let [uplink, downlink] = [0, 1].map(|n: usize| {
+            let mut latencies = Histogram::new();
+            for load in loads {
+                latencies.merge(&load.counts[n].latencies.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            DirectionResult {
+                latency_us: LatencySummary::from(&latencies),
+                ..direction(counted[n], whole[n], rates[n])
+            }
+        });
         let (sent, lost) = (whole[0][0] + whole[1][0], uplink.lost_packets + downlink.lost_packets);
         TrialResult { loss_ratio: lost as f64 / sent.max(1) as f64, ..TrialResult::both(seconds, uplink, downlink) }
     }

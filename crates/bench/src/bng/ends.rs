@@ -21,8 +21,12 @@ pub struct End {
     stride: u32,
     endpoint: u32,
     size: usize,
+    /// The time of this burst, in nanoseconds.
+    now_ns: u64,
 }
 
+/// Where the time stands in an IP packet: behind the UDP header.
+const STAMP: usize = 28;
 /// TTL of what is made.
 const TTL: u8 = 64;
 /// Room that any header here fits into.
@@ -53,6 +57,7 @@ impl End {
             stride: coprime(users),
             endpoint: 0,
             size: 0,
+            now_ns: 0,
         })
     }
 
@@ -96,6 +101,7 @@ impl ends::End for End {
     }
 
     fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64 {
+        self.now_ns = clock.now_ns();
         let ratio = u64::from(self.settings.ratio);
         let share = if self.access { 1 } else { ratio };
         let [up, down] = [0, 1].map(|n: usize| shared.given[n].load(Ordering::Relaxed));
@@ -146,10 +152,19 @@ impl ends::End for End {
         fast::put16(ip, 22, dport)?;
         fast::put16(ip, 24, total - 20)?;
         fast::put16(ip, 26, 0)?;
+        fast::put32(ip, STAMP, (self.now_ns >> 32) as u32)?;
+        fast::put32(ip, STAMP + 4, self.now_ns as u32)?;
         Some(l3 + usize::from(total))
     }
 
+    fn arrived(&mut self, clock: &Clock) {
+        self.now_ns = clock.now_ns();
+    }
+
     fn check(&mut self, frame: &[u8]) -> Checked {
-        self.length(frame).map_or(Checked::Wrong, |len| Checked::Right(len as u64))
+        let Some(len) = self.length(frame) else { return Checked::Wrong };
+        // As long as its IP packet on the access side, behind two tags.
+        let sent_ns = frame.get(frame.len() + 22 - len..).and_then(|ip| fast::be64(ip, STAMP));
+        sent_ns.map_or(Checked::Wrong, |sent_ns| Checked::Timed(len as u64, self.now_ns.saturating_sub(sent_ns)))
     }
 }

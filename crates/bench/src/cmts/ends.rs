@@ -159,6 +159,12 @@ impl Ends {
         *lock(&self.since_ns) = now_ns;
     }
 
+    /// Forgets latencies, and nothing else.
+    pub fn clear_latencies(&self) {
+        self.hosts().clear_latencies();
+        self.devices().0.clear_latencies();
+    }
+
     /// Devices give up what they still wait for.
     pub fn give_up(&self) {
         self.devices().0.idle(self.clock.now_ns() + 20_000_000);

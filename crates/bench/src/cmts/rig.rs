@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::ends::Totals;
 use super::under::{Cable, SLOTS};
+use traffic::LatencySummary;
+
 use crate::bed::Bed;
 use crate::error::BenchError;
 use crate::memory::MemoryRig;
@@ -120,6 +122,13 @@ impl<'a> CableRig<'a> {
             let named = self.drops.iter().filter(|(name, _)| **name == format!("downstream.qos.{reason}"));
             named.map(|(_, packets)| packets).sum()
         })
+    }
+
+    /// Latencies since the last time, downstream and upstream; those of modems that are offered too much are in none.
+    pub fn latencies(&mut self) -> [LatencySummary; 2] {
+        let found = self.under.totals().latencies.each_ref().map(LatencySummary::from);
+        self.under.ends().iter().for_each(super::ends::Ends::clear_latencies);
+        found
     }
 
     /// Nothing new; everything on its way arrives. Returns what became of all of it.

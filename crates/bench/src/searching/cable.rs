@@ -11,7 +11,7 @@ use crate::host::CpuTime;
 use crate::options::{Options, PortKind, cut};
 use crate::report::Report;
 use crate::run::blank;
-use crate::search::{Disturbance, Outcome, Trial};
+use crate::search::{Disturbance, Outcome, Trial, slower};
 use crate::window::{Closing, How, Rig, in_turns};
 
 /// A cable gateway with its far ends.
@@ -68,6 +68,7 @@ impl Trial for CableDevice<'_> {
         let (begin, cpu) = (Instant::now(), CpuTime::now());
         let (windows, mut all) = ((duration.as_secs_f64() / 0.25 - 1e-9).ceil().max(1.0) as u32, Outcome::default());
         for _ in 0..windows {
+            self.rig.latencies();
             let window = self.rig.window(&How { pps: Some(load), ..How::most(duration / windows) }, self.stop)?;
             let directions = [&window.traffic.directions.uplink, &window.traffic.directions.downlink];
             let measured: u64 = directions.iter().map(|d| d.sent_packets).sum();
@@ -81,6 +82,7 @@ impl Trial for CableDevice<'_> {
                 forwarded_packets: (delivered as f64 * measured as f64 / sent.max(1) as f64) as u64,
                 lost_packets: sent.saturating_sub(delivered) + waits,
                 counted_seconds: window.traffic.seconds,
+                latency_us: slower(self.rig.latencies()),
                 ..Outcome::default()
             });
         }

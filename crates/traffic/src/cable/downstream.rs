@@ -157,6 +157,11 @@ impl Downstream {
         &self.latencies
     }
 
+    /// Forgets latencies, and nothing else.
+    pub fn clear_latencies(&mut self) {
+        self.latencies.clear();
+    }
+
     /// Packets that never came in the order of their DSIDs, and the most that one of them held.
     pub fn resequenced(&self) -> (u64, usize) {
         let lost = self.orders.values().map(|order| order.lost).sum();

@@ -216,6 +216,11 @@ impl Hosts {
         &self.latencies
     }
 
+    /// Forgets latencies, and nothing else.
+    pub fn clear_latencies(&mut self) {
+        self.latencies.clear();
+    }
+
     /// Forgets counts; packets signed before `now_ns` are early from now on.
     pub fn count_from(&mut self, now_ns: u64) {
         (self.sent, self.sent_bytes, self.heard, self.since_ns) = (0, 0, HostsHeard::default(), now_ns);
