@@ -249,7 +249,7 @@ impl BenchArgs {
 }
 
 /// Once interrupted, so long is given to whatever is being done: making a million sessions takes longer.
-const LAST: Duration = Duration::from_millis(700);
+const LAST: Duration = Duration::from_millis(350);
 
 /// Ends the process soon after it was interrupted, without what is still being done.
 fn end_soon(stop: &Arc<AtomicBool>) {
