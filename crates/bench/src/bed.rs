@@ -14,7 +14,7 @@ use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::far_end::FarCpu;
 use crate::lab::{Lab, Shape, Side};
-use crate::options::{PortKind, ReceiveWork};
+use crate::options::{Options, PortKind, ReceiveWork};
 use crate::score::{Manners, Score};
 use crate::socket::{Place, SLOTS, SocketRig, arena, caps, largest, open, shape, uri};
 use crate::thread::cpus;
@@ -189,6 +189,23 @@ impl Bed {
         workers: u16,
     ) -> Result<Ready, BenchError> {
         self.set_up(under, kind, (instances, workers), Some(&under.links()?))
+    }
+
+    /// A bed with a gateway on links of its own, whose own far ends are the load: one worker, and one thread that makes and
+    /// checks every packet.
+    ///
+    /// # Errors
+    /// What cannot be, or what the system refused.
+    pub(crate) fn wired<U: UnderTest>(under: &U, options: &Options) -> Result<(Self, Ready), BenchError> {
+        let Some(macs) = under.wires() else { return Err(under.links().err().unwrap_or(BenchError::Interrupted)) };
+        if options.workers > 1 {
+            let what =
+                "over interfaces: one worker, since one thread makes and checks its packets; leave --workers away";
+            return Err(BenchError::Asked(format!("{} {what}", under.profile())));
+        }
+        let mut bed = Self::between(macs, 1, false, options.receive_work)?;
+        let ready = bed.with_far_ends(under, options.port, 1)?;
+        Ok((bed, ready))
     }
 
     /// Sets up a gateway of so many workers on one pair of interfaces, with its own far ends as the load.

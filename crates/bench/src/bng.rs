@@ -13,11 +13,12 @@ use bng::assemble::assemble;
 use bng::gateway::BroadbandGateway;
 use frame::Caps;
 use traffic::Clock;
+use wire::Mac;
 
 pub use settings::{KEYS, Settings};
 
 use self::ends::End;
-use self::settings::{ACCESS_MAC, CORE_MAC};
+use self::settings::{ACCESS_MAC, CORE_MAC, GATEWAY_MAC};
 use crate::ends::{FarEnds, Load};
 use crate::error::BenchError;
 use crate::under_test::{Assembled, FarSide, Share, UnderTest};
@@ -47,6 +48,11 @@ impl UnderTest for BngUnderTest {
 
     fn memory_ports(&self) -> Vec<Caps> {
         [ACCESS_MAC, CORE_MAC].map(|mac| Caps { kind: "memory", mac, mtu: 1500, ..Caps::default() }).into()
+    }
+
+    fn wires(&self) -> Option<[Mac; 2]> {
+        // Subscribers send to their group's address: no interface has to take what is for others.
+        Some([Mac(GATEWAY_MAC), Mac(CORE_MAC)])
     }
 
     fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<BroadbandGateway>, BenchError> {

@@ -23,6 +23,7 @@ use crate::window::{How, Rig, in_turns, ratio_of_time};
 pub fn run<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
     match options.port {
         PortKind::Memory => memory(under, options, stop),
+        _ if under.wires().is_some() => wired(under, options, stop),
         kind => {
             let reports = run_over(under, options, &[kind], stop)?;
             reports.into_iter().next().ok_or_else(|| BenchError::Asked("no port".into()))
@@ -78,6 +79,30 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     report.disturbed = neighbour.map(|neighbour| Disturbed::of(neighbour, &windows[2], &windows[0]));
     report.observer = Some(Observer { tc_ns: with, tc_ns_without: without, effect_ns: with - without });
     report.close(rig.close()?);
+    Ok(report)
+}
+
+/// On links of its own, with its own far ends as the load.
+fn wired<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
+    let (bed, mut ready) = Bed::wired(under, options)?;
+    let mut report = blank(under, options);
+    report.host.nic = ready.nic();
+    "far ends".clone_into(&mut report.load.source);
+    options.receive_work.word().clone_into(&mut report.load.receive_work);
+    report.start_seconds = ready.start.as_secs_f64();
+    report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(under.size().0.max(1));
+    let before = CpuTime::now();
+    let (measure, rounds) = options.windows();
+    let how = How { warm: Duration::from_millis(60), pps: options.pps, ..How::most(measure) };
+    let neighbour = options.disturb.map(|kind| Neighbour::of(kind, &bed.taken(1))).transpose()?;
+    let mut turns = vec![(0, how)];
+    turns.extend(neighbour.map(|_| (0, How { neighbour, ..how })));
+    let windows = in_turns(&mut [&mut ready.rig], &turns, rounds, stop)?;
+    (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
+    report.rss_bytes = rss_bytes();
+    report.take(&windows[0]);
+    report.disturbed = neighbour.map(|neighbour| Disturbed::of(neighbour, &windows[1], &windows[0]));
+    report.close(Box::new(ready.rig).close()?);
     Ok(report)
 }
 

@@ -8,6 +8,7 @@ use engine::{Gateway, Time, WorkerInit};
 use frame::{ArenaConfig, Caps, Port};
 use port::Steer;
 use traffic::{LoadHandle, Profile, Schedule, TrialResult};
+use wire::Mac;
 
 use crate::error::BenchError;
 use crate::work_clock::WorkClock;
@@ -42,6 +43,12 @@ pub trait UnderTest {
     /// Bytes of a worker's sessions, rules and indexes once it has had a turn.
     fn bytes(_gateway: &Self::Gateway) -> usize {
         0
+    }
+
+    /// Hardware addresses of the gateway's interfaces, access side first, where its own far ends are its load on links; none:
+    /// they are not.
+    fn wires(&self) -> Option<[Mac; 2]> {
+        None
     }
 
     /// On interfaces that several workers share, who gets whose packets; what is not named goes by its hash.
@@ -82,8 +89,14 @@ pub trait UnderTest {
     /// # Errors
     /// That the workload has none.
     fn links(&self) -> Result<Profile, BenchError> {
-        let none = || BenchError::Asked(format!("{} is measured in memory only: leave --port away", self.profile()));
-        self.on_links().ok_or_else(none)
+        let none = || match self.wires() {
+            None => format!("{} is measured in memory only: leave --port away", self.profile()),
+            Some(_) => format!(
+                "{} over interfaces is one gateway of one worker on one kind of ports, with nothing varied",
+                self.profile()
+            ),
+        };
+        self.on_links().ok_or_else(|| BenchError::Asked(none()))
     }
 }
 

@@ -149,3 +149,21 @@ fn an_experiment_is_run_over_hops_and_queues() {
     assert!(ports.not_run.iter().all(|point| point.what.contains("queues=256")), "{:?}", ports.not_run);
     assert!(ours().is_empty(), "left behind: {:?}", ours());
 }
+
+/// Its own far ends send over links, and check tags, addresses, TTL and checksum of every packet.
+#[test]
+fn broadband_gateway_on_links_is_measured_and_checked() {
+    let _alone = alone();
+    let settings = bench::bng::Settings { subscribers: 500, ..Default::default() };
+    let under = bench::bng::BngUnderTest { settings };
+    let options = Options { port: PortKind::Ring, seconds: 0.6, pps: Some(20_000.0), ..Options::default() };
+    let report = run(&under, &options, &AtomicBool::new(false)).expect("a trial");
+    for (name, d) in [("uplink", &report.directions.uplink), ("downlink", &report.directions.downlink)] {
+        assert!(d.forwarded_packets > 300 && d.misdelivered_packets == 0, "{name}: {d:?}");
+        assert!(d.latency_us.p50 > 0.0 && d.latency_us.p50 <= d.latency_us.p99, "{name}: {d:?}");
+    }
+    assert_eq!((report.frames_lost, report.packets_missing, report.port.as_str()), (0, 0, "packet-ring"));
+    let two = Options { workers: 2, ..options };
+    let said = run(&under, &two, &AtomicBool::new(false)).expect_err("one worker").to_string();
+    assert!(said.contains("one worker"), "{said}");
+}

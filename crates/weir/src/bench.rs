@@ -358,7 +358,7 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
             Usage(format!("`{flag}` is about interfaces, of which memory has none: add --port xdp, or all")).into()
         );
     }
-    if port != PortKind::Memory {
+    if port != PortKind::Memory && under.wires().is_none() {
         under.links().map_err(usage)?;
     }
     if let Some(sizes) = &args.bursts {

@@ -82,6 +82,14 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
             blank.start_seconds = rig.start.as_secs_f64();
             return Ok(Self { ports: Ports::Memory(rig), blank, ring, pace: 1.0, bursts: false, shares_cpu, stop });
         }
+        if under.wires().is_some() {
+            let (bed, ready) = Bed::wired(under, base)?;
+            blank.host.nic = ready.nic();
+            blank.start_seconds = ready.start.as_secs_f64();
+            base.receive_work.word().clone_into(&mut blank.load.receive_work);
+            let ports = Ports::Links(Box::new(ready.rig), Source::Generator, Box::new(bed));
+            return Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, shares_cpu, stop });
+        }
         let mut bed = Bed::new(&under.links()?, base.workers, true, base.receive_work)?;
         if long {
             bed.be_ordinary();
