@@ -36,7 +36,7 @@ pub enum Urgency {
 ///
 /// The kernel gives ordinary threads 50 ms of each second even beside `SCHED_FIFO`, in one piece: windows of
 /// measurement are shorter than a second, with a rest between.
-pub(crate) fn urge(urgency: Urgency) -> bool {
+pub fn urge(urgency: Urgency) -> bool {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
     // Of 99; for ordinary threads it stands for a niceness, here -16.

@@ -19,6 +19,11 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     flag_of(&[SIGINT, SIGTERM, SIGHUP])
 }
 
+/// Ends the process without what runs at an ordinary exit, which waits for threads that hold the allocator.
+pub fn exit_at_once(code: i32) -> ! {
+    signal_hook::low_level::exit(code)
+}
+
 fn flag_of(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let came = CAME.get_or_init(Arc::default);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::bench::bng::BngUnderTest;
 use ::bench::experiment::{Experiment, GatewayKind, Measure};
 use ::bench::scale::{self, Axis};
+use ::bench::thread::{Urgency, urge};
 use ::bench::under_test::UnderTest;
 use ::bench::upf::UpfUnderTest;
 use ::bench::{Options, PortKind};
@@ -249,19 +250,21 @@ impl BenchArgs {
 }
 
 /// Once interrupted, so long is given to whatever is being done: making a million sessions takes longer.
-const LAST: Duration = Duration::from_millis(350);
+const LAST: Duration = Duration::from_millis(150);
 
 /// Ends the process soon after it was interrupted, without what is still being done.
 fn end_soon(stop: &Arc<AtomicBool>) {
     let stop = stop.clone();
     let wait = move || {
+        // Threads that carry packets come before all ordinary ones.
+        urge(Urgency::Conductor);
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(LAST);
         ::bench::lab::remove_own();
         eprintln!("weir: interrupted");
-        std::process::exit(1);
+        signals::exit_at_once(1);
     };
     // Without a thread it takes longer.
     let _ = std::thread::Builder::new().name("interrupt".into()).spawn(wait);
