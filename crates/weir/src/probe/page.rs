@@ -35,6 +35,10 @@ fn lead(certificate: &Certificate) -> String {
         let what = format!("{}, {} B frames, {}", most.task.word(), most.frame_bytes, queues(most.queues));
         tiles.push((format!("{} Gbit/s", number(most.gbps_l2)), what));
     }
+    if let Some(latency) = certificate.latency.as_ref().filter(|_| certificate.rates.is_empty()) {
+        let what = format!("forwarded with at most {} of loss", percent(latency.loss_ratio));
+        tiles.push((format!("{} Mpps", number(latency.found_mpps)), what));
+    }
     if let Some(latency) = &certificate.latency {
         tiles.push((format!("{} µs", number(latency.floor_us)), "latency at 100 packets a second, median".to_owned()));
     }
@@ -129,10 +133,11 @@ fn latency(certificate: &Certificate) -> String {
         .collect();
     let heads = ["of the rate", ">offered Mpps", ">p50 µs", ">p99 µs", ">lost"];
     let lead = format!(
-        "<p>Rate found with at most {} loss, {} B frames, one queue: {} Mpps. Floor, at 100 packets a second: {} \
+        "<p>Rate found with at most {} loss, {} B frames{}: {} Mpps. Floor, at 100 packets a second: {} \
          µs.</p>",
         percent(latency.loss_ratio),
         latency.frame_bytes,
+        if certificate.rates.is_empty() { "" } else { ", one queue" },
         number(latency.found_mpps),
         number(latency.floor_us),
     );
