@@ -42,7 +42,7 @@ impl Kind {
 pub struct Neighbour {
     /// What it does.
     pub kind: Kind,
-    /// Its CPU.
+    /// The CPU that it is pinned to.
     pub cpu: usize,
 }
 

@@ -95,7 +95,7 @@ pub struct Noise {
     pub major_faults: u64,
     /// Standard deviation of the windows' rates by their mean.
     pub spread_ratio: f64,
-    /// Windows.
+    /// Windows that the result is made of.
     pub windows: usize,
     /// Windows that were disturbed.
     pub disturbed_windows: usize,

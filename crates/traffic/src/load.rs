@@ -168,7 +168,7 @@ impl Load {
         self.clock = clock;
     }
 
-    /// Its clock.
+    /// The clock that packets are signed and paced by.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }

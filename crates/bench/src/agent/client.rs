@@ -164,7 +164,7 @@ impl Client {
     /// Compares clocks by round trips: the agent's answer was made between asking and hearing it.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     pub fn clock(&mut self) -> io::Result<Clocks> {
         let mut best = Clocks { offset_ns: 0, round_trip_ns: i64::MAX };
         for _ in 0..ROUND_TRIPS {
@@ -194,7 +194,7 @@ impl Client {
     /// What has arrived there so far.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     pub fn count(&mut self) -> io::Result<Arrivals> {
         match self.ask(&Request::Count, 0.0)? {
             Answer::Counted(arrivals) => Ok(arrivals),

@@ -35,9 +35,9 @@ const IDLE_TURNS: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// N3: gNBs.
+    /// N3, where gNBs send the uplink.
     Access,
-    /// N6: servers.
+    /// N6, where servers send the downlink.
     Core,
 }
 
@@ -54,7 +54,7 @@ impl Side {
 /// An end that is to be opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenEnd {
-    /// Its side.
+    /// Which port of the gateway it stands at.
     pub side: Side,
     /// The traffic of both sides; tunnels stand beside it where they are a list.
     profile: Profile,
@@ -68,7 +68,7 @@ pub struct OpenEnd {
     pub answers: Vec<IpAddr>,
     /// Whether addresses, ports and checksums are checked as well as tunnels; none: only signatures.
     pub checks: Option<bool>,
-    /// Packet buffers.
+    /// Packet buffers of its port, at least 64.
     pub packet_buffers: u32,
     /// What is sent comes back to the same port as it is: beyond it is a bare forwarder.
     #[serde(default)]
@@ -144,7 +144,7 @@ pub struct TrialOrder {
 pub struct HostUse {
     /// The host itself, as certificates have it.
     pub machine: certificate::Host,
-    /// Processor time.
+    /// Processor time of all its CPUs since it was started.
     pub cpu: CpuTime,
     /// Its gateway, where the agent was given a control socket.
     pub gateway: Option<GatewayUse>,
@@ -155,7 +155,7 @@ pub struct HostUse {
 /// An interface so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceUse {
-    /// Its name.
+    /// The interface's name in the agent's network namespace.
     pub name: String,
     /// Its hardware address.
     pub mac: [u8; 6],
@@ -177,15 +177,15 @@ impl InterfaceUse {
 /// What a gateway has counted so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GatewayUse {
-    /// Its kind.
+    /// Kind of the gateway as in its configuration: `upf`, `bng`, `cmts`.
     pub gateway: String,
-    /// Its version.
+    /// Version of the gateway's program.
     pub version: String,
-    /// Workers.
+    /// Threads that carry packets.
     pub workers: usize,
     /// Processor time of its process, in seconds.
     pub cpu_seconds: f64,
-    /// Packets received.
+    /// Packets that all workers together received.
     pub rx_packets: u64,
     /// Packets dropped, by `stage.reason`.
     pub drops: BTreeMap<String, u64>,

@@ -25,8 +25,6 @@ const LEAD: Duration = Duration::from_millis(150);
 const DRAIN: f64 = 5.0;
 /// Steal of more than this part of a host's processor time makes a trial invalid.
 const MOST_STEAL: f64 = 0.01;
-/// A generator that sends less than this part of what it should is the limit itself.
-const PRECISION: f64 = 0.97;
 
 /// Agents by what is at their hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +84,11 @@ pub struct Hosts {
 pub struct HostView {
     /// What is there: `access`, `core`, `gateway`.
     pub role: String,
-    /// Its name.
+    /// The host's name, as its kernel has it.
     pub hostname: String,
-    /// Processors.
+    /// Processors that the agent may use.
     pub cpus: usize,
-    /// Kernel release.
+    /// Release of the host's kernel.
     pub kernel: String,
     /// The part of its processors' time, 0 to 1, that was not idle.
     pub busy_ratio: f64,
@@ -110,11 +108,11 @@ pub struct HostView {
 /// What the gateway did during a trial, by its own counters and its kernel's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayView {
-    /// Its kind.
+    /// Kind of the gateway as in its configuration: `upf`, `bng`, `cmts`.
     pub gateway: String,
-    /// Its version.
+    /// Version of the gateway's program.
     pub version: String,
-    /// Workers.
+    /// Threads that carry packets.
     pub workers: usize,
     /// Processor time of its process, in seconds.
     pub cpu_seconds: f64,
@@ -135,7 +133,7 @@ pub struct HostsTrial {
     /// An estimate of how much latencies may be off, in microseconds: half of the round trips when clocks were compared, and
     /// what they drifted.
     pub latency_error_us: f64,
-    /// The hosts.
+    /// Access side, core side, and the gateway's where it has an agent.
     pub hosts: Vec<HostView>,
     /// The gateway, where it has an agent with its control socket.
     pub gateway: Option<GatewayView>,
@@ -237,7 +235,7 @@ impl Hosts {
     /// The gateway's host, where it has an agent.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     pub fn gateway_used(&mut self) -> Result<Option<HostUse>, BenchError> {
         self.gateway.as_mut().map(|client| client.used().map_err(failed("gateway"))).transpose()
     }
@@ -331,17 +329,11 @@ impl Trial for Hosts {
         let directions = [&trial.result.directions.uplink, &trial.result.directions.downlink];
         let sum = |of: fn(&DirectionResult) -> u64| directions.iter().map(|direction| of(direction)).sum::<u64>();
         let (sent, forwarded) = (sum(|d| d.sent_packets), sum(|d| d.forwarded_packets));
-        let intended = (load * duration.as_secs_f64()) as u64;
-        let unsent = if (sent as f64) < intended as f64 * PRECISION { intended.saturating_sub(sent) } else { 0 };
         Ok(Outcome {
-            intended_packets: sent + unsent,
-            sent_packets: sent,
-            forwarded_packets: forwarded,
-            lost_packets: sent.saturating_sub(forwarded) + unsent,
-            counted_seconds: duration.as_secs_f64(),
             elapsed_seconds: begin.elapsed().as_secs_f64(),
             latency_us: slower(directions.map(|direction| direction.latency_us)),
             disturbed: trial.disturbed,
+            ..Outcome::of(load, duration.as_secs_f64(), (sent, forwarded))
         })
     }
 }

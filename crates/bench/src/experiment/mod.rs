@@ -99,7 +99,7 @@ pub fn read(path: &Path) -> Result<Experiment, LoadError> {
 /// What `weir bench --list` shows of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listed {
-    /// Its name.
+    /// What `weir bench NAME` runs it by.
     pub name: String,
     /// The publication it is made after; empty: none.
     pub publication: String,

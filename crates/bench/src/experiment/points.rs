@@ -17,9 +17,9 @@ pub struct Point {
 /// A point that was not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotRun {
-    /// The point.
+    /// The point's keys and values, as in a row.
     pub what: String,
-    /// Why.
+    /// What this machine or the workload lacks for it.
     pub why: String,
 }
 

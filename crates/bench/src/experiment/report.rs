@@ -54,11 +54,11 @@ pub struct ExperimentReport {
     /// The whole results of a cable gateway, a point each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cable_results: Vec<CableReport>,
-    /// The machine.
+    /// The machine that it ran on, and what that was kept from doing.
     pub host: Host,
-    /// When.
+    /// When it began, in UTC (ISO 8601).
     pub date: String,
-    /// Of weir.
+    /// Version of the weir that measured.
     pub version: String,
 }
 
@@ -79,9 +79,9 @@ pub struct Row {
 pub struct Measured {
     /// The figure: a median over windows, a mean over gateways.
     pub value: f64,
-    /// The smallest.
+    /// The smallest sample behind the value.
     pub low: f64,
-    /// The largest.
+    /// The largest sample behind the value.
     pub high: f64,
 }
 

@@ -28,7 +28,7 @@ const INTERVAL_MS: u64 = 1000;
 /// Who reads the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Observer {
-    /// Nobody.
+    /// No observer: what the others are compared with.
     None,
     /// Counters are read and encoded as JSON, as `weir top` gets them.
     Top,

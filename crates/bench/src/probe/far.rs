@@ -128,7 +128,7 @@ impl Far {
     /// What both interfaces have received so far.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     pub fn received(&mut self) -> Result<Received, BenchError> {
         let there = self.client.used().map_err(|error| self.failed(&error))?.interface;
         let there = there.map_or(0, |interface| interface.rx_packets);

@@ -59,13 +59,13 @@ pub trait Probed: Trial<Error = BenchError> {
     /// The gateway's host; none: nobody there tells.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     fn host(&mut self) -> Result<Option<Host>, BenchError>;
 
     /// Processor time of that host so far.
     ///
     /// # Errors
-    /// The connection.
+    /// The connection to the agent is lost, or it does not answer.
     fn cpu(&mut self) -> Result<Option<CpuTime>, BenchError> {
         Ok(None)
     }

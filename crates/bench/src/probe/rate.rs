@@ -14,7 +14,7 @@ use crate::search::{Goal, Limits, Runner, Trial, mlr, spread};
 pub(super) const LOSS: f64 = 0.005;
 /// Of the found rate, where latency is measured.
 pub(super) const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
-/// Equal trials.
+/// Trials at one rate, of which the spread is told.
 pub(super) const EQUAL: usize = 10;
 /// Of the found rate, at which equal trials are made.
 const EQUAL_AT: f64 = 0.9;
@@ -26,7 +26,7 @@ const FLOOR_PPS: f64 = 100.0;
 pub(super) struct Times {
     /// All trials of the search.
     pub search: f64,
-    /// One latency.
+    /// The trial at one part of the rate, in which latency is measured.
     pub latency: f64,
     /// One of the equal trials.
     pub equal: f64,

@@ -219,7 +219,7 @@ impl Alone {
     /// Packets a second that it sent and that arrived, in so long.
     ///
     /// # Errors
-    /// What broke.
+    /// The load broke off, or the agent is gone.
     pub fn run(&self, length: Duration, stop: &AtomicBool) -> Result<[f64; 2], BenchError> {
         let per_second = |packets: u64, seconds: f64| packets as f64 / seconds.max(1e-9);
         match self {
@@ -344,8 +344,6 @@ impl Stand<'_> {
     }
 }
 
-/// A load that sends less than this part of what it should is the limit itself.
-const PRECISION: f64 = 0.97;
 /// Steal of more than this part of the processors' time makes a trial invalid.
 const MOST_STEAL: f64 = 0.01;
 
@@ -355,21 +353,14 @@ impl Trial for Stand<'_> {
     fn measure(&mut self, load: f64, duration: Duration) -> Result<Outcome, BenchError> {
         let (begin, cpu) = (Instant::now(), CpuTime::now());
         let counted = self.run(duration, Some(load * self.pace))?;
-        let intended = (load * counted.seconds) as u64;
-        let behind = intended as f64 / (counted.sent as f64).max(1.0);
+        let behind = load * counted.seconds / (counted.sent as f64).max(1.0);
         self.pace = (self.pace * behind.clamp(0.9, 1.2)).clamp(1.0, 2.0);
-        let unsent = intended.saturating_sub(counted.sent);
-        let unsent = if (counted.sent as f64) < intended as f64 * PRECISION { unsent } else { 0 };
         let stolen = CpuTime::now().since(&cpu).0 > MOST_STEAL;
         Ok(Outcome {
-            intended_packets: counted.sent + unsent,
-            sent_packets: counted.sent,
-            forwarded_packets: counted.done,
-            lost_packets: counted.sent.saturating_sub(counted.done) + unsent,
-            counted_seconds: counted.seconds,
             elapsed_seconds: begin.elapsed().as_secs_f64(),
             latency_us: crate::search::slower([counted.latency]),
             disturbed: if stolen { vec![Disturbance::Steal] } else { vec![] },
+            ..Outcome::of(load, counted.seconds, (counted.sent, counted.done))
         })
     }
 }

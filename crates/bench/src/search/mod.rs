@@ -63,7 +63,25 @@ pub struct Outcome {
     pub disturbed: Vec<Disturbance>,
 }
 
+/// A generator that sends less than this part of what it should is the limit itself; closer its rate is not kept.
+const PRECISION: f64 = 0.97;
+
 impl Outcome {
+    /// Of so many packets sent and forwarded in a time, at a load in packets a second. Latency, disturbances and what the
+    /// trial took are left to the caller.
+    pub fn of(load: f64, seconds: f64, (sent, forwarded): (u64, u64)) -> Self {
+        let intended = (load * seconds) as u64;
+        let unsent = if (sent as f64) < intended as f64 * PRECISION { intended.saturating_sub(sent) } else { 0 };
+        Self {
+            intended_packets: sent + unsent,
+            sent_packets: sent,
+            forwarded_packets: forwarded,
+            lost_packets: sent.saturating_sub(forwarded) + unsent,
+            counted_seconds: seconds,
+            ..Self::default()
+        }
+    }
+
     /// Lost by intended packets.
     pub fn loss_ratio(&self) -> f64 {
         if self.intended_packets == 0 { 0.0 } else { self.lost_packets as f64 / self.intended_packets as f64 }
@@ -170,5 +188,19 @@ impl Record {
     /// Packets forwarded a second.
     pub fn forwarding_rate(&self) -> f64 {
         self.forwarded_mpps * 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_generator_left_out_is_lost_beyond_its_precision() {
+        let near = Outcome::of(1000.0, 1.0, (980, 979));
+        assert_eq!((near.intended_packets, near.lost_packets), (980, 1));
+        let short = Outcome::of(1000.0, 1.0, (900, 900));
+        assert_eq!((short.intended_packets, short.lost_packets), (1000, 100));
+        assert!(short.is_generator_limited() && !near.is_generator_limited());
     }
 }

@@ -40,7 +40,7 @@ pub struct BurstArgs {
     /// Seconds of rest before each direction and unit, in which credit comes back.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub rest: u32,
-    /// Output.
+    /// Where the certificate goes, and who signs it.
     #[command(flatten)]
     pub out: OutArgs,
 }

@@ -59,7 +59,7 @@ pub struct GatewayArgs {
     /// Minutes that all steps are to take.
     #[arg(long, value_name = "N", default_value = "15", value_parser = minutes)]
     pub minutes: f64,
-    /// Output.
+    /// Where the certificate goes, and who signs it.
     #[command(flatten)]
     pub out: OutArgs,
 }
@@ -82,7 +82,7 @@ pub struct ProbeBroadbandArgs {
     /// Minutes that all steps are to take.
     #[arg(long, value_name = "N", default_value = "15", value_parser = minutes)]
     pub minutes: f64,
-    /// Output.
+    /// Where the certificate goes, and who signs it.
     #[command(flatten)]
     pub out: OutArgs,
 }
@@ -250,9 +250,6 @@ impl Broadband<'_> {
     }
 }
 
-/// Less than this part of what should be sent: the generator is the limit.
-const PRECISION: f64 = 0.97;
-
 impl Trial for Broadband<'_> {
     type Error = BenchError;
 
@@ -262,14 +259,7 @@ impl Trial for Broadband<'_> {
         let both = [&found.uplink, &found.downlink];
         let sent: u64 = both.iter().map(|counts| counts.sent_packets).sum();
         let received: u64 = both.iter().map(|counts| counts.received_packets).sum();
-        let intended = (load * duration.as_secs_f64()) as u64;
-        let unsent = if (sent as f64) < intended as f64 * PRECISION { intended.saturating_sub(sent) } else { 0 };
         Ok(Outcome {
-            intended_packets: sent + unsent,
-            sent_packets: sent,
-            forwarded_packets: received,
-            lost_packets: sent.saturating_sub(received) + unsent,
-            counted_seconds: duration.as_secs_f64(),
             elapsed_seconds: begin.elapsed().as_secs_f64(),
             latency_us: ::bench::search::slower(both.map(|counts| LatencySummary {
                 p50: counts.latency_us_p50,
@@ -277,7 +267,7 @@ impl Trial for Broadband<'_> {
                 p999: counts.latency_us_max,
                 max: counts.latency_us_max,
             })),
-            disturbed: Vec::new(),
+            ..Outcome::of(load, duration.as_secs_f64(), (sent, received))
         })
     }
 }
