@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::Io;
+use engine::{Io, StatsView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -99,6 +99,40 @@ pub struct WorkerCounters {
     pub punted: Vec<PuntCounters>,
     /// In less out or named: 0 when the conservation law of packets holds; exact only at rest.
     pub missing: i64,
+}
+
+impl WorkerCounters {
+    /// A worker's counters as they stand.
+    pub fn of(worker: u16, cpu: Option<usize>, stats: &StatsView) -> Self {
+        let stage = |row: engine::StageRow| StageCounters {
+            pipeline: row.stage.pipeline.to_owned(),
+            name: row.stage.name.to_owned(),
+            calls: row.calls,
+            packets: row.packets,
+            cycles: row.cycles,
+        };
+        let drop = |(stage, reason, packets, bytes): (String, engine::Reason<engine::Drop>, u64, u64)| DropCounters {
+            stage,
+            reason: reason.name().to_owned(),
+            sentence: reason.sentence().to_owned(),
+            packets,
+            bytes,
+        };
+        let punt = |(punt, packets): (engine::Reason<engine::Punt>, u64)| PuntCounters {
+            reason: punt.name().to_owned(),
+            sentence: punt.sentence().to_owned(),
+            packets,
+        };
+        Self {
+            worker,
+            cpu,
+            io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
+            stages: stats.stages().into_iter().map(stage).collect(),
+            drops: stats.drops().into_iter().map(drop).collect(),
+            punted: stats.punts().into_iter().map(punt).collect(),
+            missing: stats.missing(),
+        }
+    }
 }
 
 /// Names of [`Io`] that gateways of the release before have.

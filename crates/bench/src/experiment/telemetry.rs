@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Io, StatsView};
+use engine::StatsView;
 use gateway::metrics::{Known, page};
-use gateway::snapshot::{DropCounters, PuntCounters, Snapshot, StageCounters, WorkerCounters};
+use gateway::snapshot::{Snapshot, WorkerCounters};
 
 use super::Experiment;
 use super::points::Point;
@@ -142,44 +142,14 @@ fn watch(views: &[StatsView], watching: Watching, over: &AtomicBool) -> u64 {
 
 /// Bytes of one reading.
 fn reading(views: &[StatsView], observer: Observer) -> usize {
-    let workers: Vec<WorkerCounters> = views.iter().enumerate().map(|(n, view)| counters(n as u16, view)).collect();
+    let workers: Vec<WorkerCounters> =
+        views.iter().enumerate().map(|(n, view)| WorkerCounters::of(n as u16, None, view)).collect();
     let utilisation = vec![0.0; workers.len()];
     let snapshot = Snapshot { gateway: "upf".to_owned(), workers, ..Snapshot::default() };
     match observer {
         Observer::None => 0,
         Observer::Top => serde_json::to_vec(&snapshot).map_or(0, |bytes| bytes.len()),
         Observer::Metrics => page(&Known { snapshot, utilisation, ..Known::default() }).len(),
-    }
-}
-
-fn counters(worker: u16, stats: &StatsView) -> WorkerCounters {
-    let stage = |row: engine::StageRow| StageCounters {
-        pipeline: row.stage.pipeline.to_owned(),
-        name: row.stage.name.to_owned(),
-        calls: row.calls,
-        packets: row.packets,
-        cycles: row.cycles,
-    };
-    let drop = |(stage, reason, packets, bytes): (String, engine::Reason<engine::Drop>, u64, u64)| DropCounters {
-        stage,
-        reason: reason.name().to_owned(),
-        sentence: reason.sentence().to_owned(),
-        packets,
-        bytes,
-    };
-    let punt = |(punt, packets): (engine::Reason<engine::Punt>, u64)| PuntCounters {
-        reason: punt.name().to_owned(),
-        sentence: punt.sentence().to_owned(),
-        packets,
-    };
-    WorkerCounters {
-        worker,
-        cpu: None,
-        io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
-        stages: stats.stages().into_iter().map(stage).collect(),
-        drops: stats.drops().into_iter().map(drop).collect(),
-        punted: stats.punts().into_iter().map(punt).collect(),
-        missing: stats.missing(),
     }
 }
 
@@ -199,7 +169,7 @@ fn row(point: &Point, these: &[Window], alone: &[Window], readings: u64) -> Row 
 
 #[cfg(test)]
 mod tests {
-    use engine::{Layout, Stats};
+    use engine::{Io, Layout, Stats};
 
     use super::*;
 
@@ -208,7 +178,7 @@ mod tests {
         let stats = Stats::new(Layout::default());
         stats.add(Io::Originated, 1234);
         let views = [stats.view()];
-        let workers = vec![counters(0, &views[0])];
+        let workers = vec![WorkerCounters::of(0, None, &views[0])];
         let text = page(&Known {
             snapshot: Snapshot { workers, ..Snapshot::default() },
             utilisation: vec![0.0],

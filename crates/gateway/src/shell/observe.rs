@@ -22,7 +22,7 @@ use super::rest::{AGAIN, ControlWaker, Wait, until};
 use crate::connected::{self, ConnectedPage, ConnectedRequest};
 use crate::headroom::Latest;
 use crate::metrics::{Known, Monitored};
-use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
+use crate::snapshot::{FrameMemory, Snapshot, WorkerCounters};
 use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceView};
 use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 
@@ -238,7 +238,7 @@ impl Shell {
             uptime,
             seconds: uptime,
             tsc_hz: tsc_hz() as f64,
-            workers: workers.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
+            workers: workers.map(|(n, ends)| WorkerCounters::of(n as u16, ends.cpu, &ends.stats)).collect(),
             kernel: None,
             frames: memory(&self.arena),
             headroom: self.headroom.lock().map_or(None, |view| view.clone().map(Box::new)),
@@ -461,37 +461,5 @@ fn memory(arena: &Arena) -> FrameMemory {
         bytes: arena.bytes_len() as u64,
         pages: arena.backing().as_str().to_owned(),
         depot: arena.in_depot() as u64,
-    }
-}
-
-/// A worker's counters as they stand.
-fn counters(worker: u16, cpu: Option<usize>, stats: &StatsView) -> WorkerCounters {
-    let stage = |row: engine::StageRow| StageCounters {
-        pipeline: row.stage.pipeline.to_owned(),
-        name: row.stage.name.to_owned(),
-        calls: row.calls,
-        packets: row.packets,
-        cycles: row.cycles,
-    };
-    let drop = |(stage, reason, packets, bytes): (String, engine::Reason<engine::Drop>, u64, u64)| DropCounters {
-        stage,
-        reason: reason.name().to_owned(),
-        sentence: reason.sentence().to_owned(),
-        packets,
-        bytes,
-    };
-    let punt = |(punt, packets): (engine::Reason<engine::Punt>, u64)| PuntCounters {
-        reason: punt.name().to_owned(),
-        sentence: punt.sentence().to_owned(),
-        packets,
-    };
-    WorkerCounters {
-        worker,
-        cpu,
-        io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
-        stages: stats.stages().into_iter().map(stage).collect(),
-        drops: stats.drops().into_iter().map(drop).collect(),
-        punted: stats.punts().into_iter().map(punt).collect(),
-        missing: stats.missing(),
     }
 }
