@@ -9,6 +9,8 @@ use crate::{ahead, touch};
 
 pub(crate) const HUGE: usize = 2 << 20;
 const SMALL: usize = 4096;
+/// Made present by one call: some 50 ms, in which the thread hears no signal.
+const PIECE: usize = 16 * HUGE;
 /// Merges pages into huge ones at once, whatever `shmem_enabled` is (Linux 6.1). libc has it for some C libraries only.
 const MADV_COLLAPSE: libc::c_int = 25;
 
@@ -71,12 +73,16 @@ impl Mapping {
         if cfg!(miri) || len == 0 {
             return Ok(());
         }
-        // SAFETY: a part of our own mapping, as just cut; populating changes no content.
-        let done = unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), len, libc::MADV_POPULATE_WRITE) };
-        match io::Error::last_os_error() {
-            error if done != 0 && error.raw_os_error() == Some(libc::ENOMEM) => Err(error),
-            _ => Ok(()),
+        for from in (at..at + len).step_by(PIECE) {
+            let piece = PIECE.min(at + len - from);
+            // SAFETY: a part of our own mapping, as just cut; populating changes no content.
+            let done = unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), piece, libc::MADV_POPULATE_WRITE) };
+            match io::Error::last_os_error() {
+                error if done != 0 && error.raw_os_error() == Some(libc::ENOMEM) => return Err(error),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// As [`populate`](Self::populate), while others use the mapping and change other ones: for pages asked for by request
