@@ -305,13 +305,17 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         let what = "machine, usd_per_hour and share_cpus in [run] have an effect with [[vary]] or --vary only";
         return Err(Usage(format!("{}: {what}", experiment.name)).into());
     }
+    let is_searched = args.search.is_wanted();
+    if is_searched && experiment.gateway == Some(GatewayKind::Cmts) && of_run.workers.is_some_and(|count| count > 1) {
+        let what = "workers in [run] has no effect on --search: searches of cable gateways have one worker";
+        return Err(Usage(format!("{}: {what}; leave the key out", experiment.name)).into());
+    }
     let args = &BenchArgs {
         port: args.port.clone().or_else(|| of_run.port.clone()),
         seconds: args.seconds.or(of_run.seconds),
         workers: args.workers.or(of_run.workers),
         ..args.clone()
     };
-    let is_searched = args.search.is_wanted();
     match experiment.gateway {
         Some(GatewayKind::Cmts) if is_searched => search::cable(args, experiment.cable().map_err(usage)?, &stop),
         Some(GatewayKind::Cmts) => cable(args, &experiment, &stop),

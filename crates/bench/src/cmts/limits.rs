@@ -157,7 +157,7 @@ impl CableSettings {
     }
 
     /// Whether any modem is.
-    pub(super) fn is_overloaded(&self) -> bool {
+    pub(crate) fn is_overloaded(&self) -> bool {
         !self.overloaded().is_empty()
     }
 
@@ -167,7 +167,7 @@ impl CableSettings {
     }
 
     /// What `groups` service groups' overloaded modems are sent: none, if there are none.
-    pub(super) fn excess(&self, groups: u16) -> Excess {
+    pub(crate) fn excess(&self, groups: u16) -> Excess {
         let of = |group: u16| {
             self.overloaded().into_iter().map(move |n| u32::from(group) * u32::from(self.modems) + u32::from(n))
         };

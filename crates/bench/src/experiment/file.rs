@@ -6,6 +6,7 @@ use gateway::load::{LoadError, Text};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::effect::Place;
 use super::keys;
 use crate::options::PortKind;
 
@@ -237,11 +238,16 @@ impl Experiment {
         Ok(read)
     }
 
-    /// Whether a number of workers changes anything.
-    fn reads_workers(&self) -> bool {
-        match self.measure {
-            Measure::Workload | Measure::LatencyLocation => true,
-            Measure::ForwardPps | Measure::Telemetry | Measure::ControlPlane => false,
+    /// Whether a key of `[run]` changes anything of what is measured.
+    pub(super) fn reads_run(&self, key: &str) -> bool {
+        let is_one_of = |all: &[Measure]| all.contains(&self.measure);
+        match key {
+            "workers" => is_one_of(&[Measure::Workload, Measure::LatencyLocation]),
+            "port" | "seconds" => self.measure != Measure::ControlPlane,
+            // Packets a second by the price.
+            "machine" | "usd_per_hour" => is_one_of(&[Measure::Workload, Measure::ForwardPps]),
+            "share_cpus" => !is_one_of(&[Measure::Telemetry]),
+            _ => false,
         }
     }
 
@@ -283,12 +289,15 @@ impl Experiment {
                 "allowed: US dollars an hour, above 0",
             );
         }
-        let no_effect: &[(&str, bool)] = &[
-            ("workers", self.run.workers.is_some() && !self.reads_workers()),
-            ("port", self.run.port.is_some() && self.measure == Measure::ControlPlane),
-            ("seconds", self.run.seconds.is_some() && self.measure == Measure::ControlPlane),
+        let given = [
+            ("workers", self.run.workers.is_some()),
+            ("port", self.run.port.is_some()),
+            ("seconds", self.run.seconds.is_some()),
+            ("machine", self.run.machine.is_some()),
+            ("usd_per_hour", self.run.usd_per_hour.is_some()),
+            ("share_cpus", self.run.share_cpus),
         ];
-        if let Some((key, _)) = no_effect.iter().find(|(_, is)| *is) {
+        if let Some((key, _)) = given.iter().find(|(key, given)| *given && !self.reads_run(key)) {
             let gateway = self.gateway.map_or("", GatewayKind::word);
             let what = format!("{key} has no effect on measure = \"{}\" {gateway}", self.measure.word());
             return at(&["run", key], what.trim_end().to_owned(), "leave the key out");
@@ -305,6 +314,10 @@ impl Experiment {
                 }
             }
         }
-        Ok(())
+        match self.without_effect(|_| true) {
+            None => Ok(()),
+            Some((Place::Set(key), wrong)) => at(&["set", &key], wrong.what, &wrong.help),
+            Some((Place::Vary(n, key), wrong)) => at(&["vary", &n.to_string(), &key], wrong.what, &wrong.help),
+        }
     }
 }

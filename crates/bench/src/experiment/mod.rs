@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `file` | the file's keys, and their checks |
+//! | `effect` | keys that have no effect beside others |
 //! | `keys` | keys of `[set]` and `[[vary]]`: which there are, what they take |
 //! | `points` | points that are varied, and which of them this machine can run |
 //! | `sweep` | gateways at those points, measured in turns |
@@ -13,6 +14,7 @@
 //! | `location` | latency by the hops between generator and gateway |
 
 mod control_plane;
+mod effect;
 mod file;
 mod keys;
 mod location;
@@ -28,6 +30,7 @@ use gateway::load::{LoadError, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use effect::Place;
 pub use file::{Assignments, Axes, Experiment, GatewayKind, Measure, RunSpec};
 pub use keys::{Wrong, expand};
 pub use points::{NotRun, Point};
@@ -136,23 +139,17 @@ impl Experiment {
     /// No such key, or an invalid value.
     pub fn assign(&mut self, key: &str, value: &str) -> Result<(), Wrong> {
         let wrong = |help: &str| Wrong { what: format!("\"{value}\" is invalid for {key}"), help: help.to_owned() };
-        if !self.vary.is_empty() {
+        let is_of_run = matches!(key, "machine" | "usd_per_hour" | "share_cpus");
+        if is_of_run && !self.vary.is_empty() && self.reads_run(key) {
             match key {
-                "machine" => {
-                    self.run.machine = Some(value.to_owned());
-                    return Ok(());
-                }
+                "machine" => self.run.machine = Some(value.to_owned()),
                 "usd_per_hour" => {
                     let price = value.parse::<f64>().ok().filter(|usd| *usd > 0.0 && usd.is_finite());
                     self.run.usd_per_hour = Some(price.ok_or_else(|| wrong("allowed: US dollars an hour, above 0"))?);
-                    return Ok(());
                 }
-                "share_cpus" => {
-                    self.run.share_cpus = value.parse().map_err(|_| wrong("allowed: true or false"))?;
-                    return Ok(());
-                }
-                _ => {}
+                _ => self.run.share_cpus = value.parse().map_err(|_| wrong("allowed: true or false"))?,
             }
+            return Ok(());
         }
         keys::set(self, key, value)?;
         let Assignments(all) = &mut self.set;

@@ -64,6 +64,10 @@ pub fn all(experiment: &Experiment) -> Result<Vec<Point>, Wrong> {
         }
         points.extend(section);
     }
+    for point in points.iter_mut().filter(|point| point.get("observer") == Some("none")) {
+        // Nobody reads: neither somewhere nor at an interval.
+        point.values.retain(|(key, _)| !matches!(key.as_str(), "place" | "interval_ms"));
+    }
     let mut seen: Vec<Vec<(String, String)>> = Vec::new();
     points.retain(|point| {
         let mut values = point.values.clone();
@@ -128,6 +132,13 @@ mod tests {
         let all = ["ratio=1:1, workers=1", "ratio=1:1, workers=2", "ratio=1:9, workers=1", "ratio=1:9, workers=2"];
         assert_eq!(texts[..4], all);
         assert_eq!(texts[4..], ["workers=2, ratio=5:5"]);
+    }
+
+    #[test]
+    fn nobody_reads_counters_in_one_place_only() {
+        let found = all(&experiment(&[&[("observer", &["none", "top"]), ("place", &["idle-cpu", "worker-cpu"])]]));
+        let texts: Vec<String> = found.unwrap().iter().map(Point::text).collect();
+        assert_eq!(texts, ["observer=none", "observer=top, place=idle-cpu", "observer=top, place=worker-cpu"]);
     }
 
     #[test]

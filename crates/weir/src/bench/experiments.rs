@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use ::bench::experiment::{self, Experiment, ExperimentOptions, ExperimentReport, Listed, Progress, Wrong};
+use ::bench::experiment::{self, Experiment, ExperimentOptions, ExperimentReport, Listed, Place, Progress, Wrong};
 use ::bench::probe::machine_facts::machine_type;
 use capacity::catalogue::catalogue;
 use gateway::fail::Usage;
@@ -52,7 +52,18 @@ pub fn named(args: &BenchArgs) -> anyhow::Result<Option<Experiment>> {
     args.set(|key, value| {
         experiment.assign(key, value).map_err(|wrong| format!("--set {key}={value}: {}; {}", wrong.what, wrong.help))
     })?;
-    Ok(Some(experiment))
+    let is_given = |key: &str| args.set.iter().any(|pair| pair.split_once('=').is_some_and(|(given, _)| given == key));
+    match experiment.without_effect(is_given) {
+        None => Ok(Some(experiment)),
+        Some((place, wrong)) => {
+            let option = match place {
+                Place::Set(_) => "--set",
+                Place::Vary(..) if args.vary.is_empty() => "[[vary]]",
+                Place::Vary(..) => "--vary",
+            };
+            Err(Usage(format!("{option}: {}; {}", wrong.what, wrong.help)).into())
+        }
+    }
 }
 
 /// Reads a file and checks what it names of the planner's tables.
