@@ -34,7 +34,16 @@ pub struct ThreadNoise {
 impl ThreadNoise {
     /// Of the calling thread (proc(5): `stat`, `status`, `schedstat`).
     pub fn now() -> Self {
-        let read = |name: &str| read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default();
+        Self::read("/proc/thread-self")
+    }
+
+    /// Of a thread of this process, by its number in it.
+    pub fn of(thread: i32) -> Self {
+        Self::read(&format!("/proc/self/task/{thread}"))
+    }
+
+    fn read(folder: &str) -> Self {
+        let read = |name: &str| read_to_string(format!("{folder}/{name}")).unwrap_or_default();
         Self::parse(&read("stat"), &read("status"), &read("schedstat"))
     }
 
@@ -65,15 +74,19 @@ impl ThreadNoise {
 
 /// Why a window says little of the gateway; empty: it was not disturbed.
 pub fn disturbances(window: &Window) -> Vec<Disturbance> {
+    let workers: Vec<ThreadNoise> = window.workers.iter().map(|slice| slice.noise).collect();
+    causes(window.steal_ratio, window.traffic.seconds, &workers)
+}
+
+fn causes(steal_ratio: f64, seconds: f64, workers: &[ThreadNoise]) -> Vec<Disturbance> {
     let mut all = Vec::new();
-    if window.steal_ratio > MOST_STEAL {
+    if steal_ratio > MOST_STEAL {
         all.push(Disturbance::Steal);
     }
-    let most_ns = MOST_WAITED * window.traffic.seconds * 1e9;
-    if window.workers.iter().any(|slice| slice.noise.waited_ns as f64 > most_ns) {
+    if workers.iter().any(|noise| noise.waited_ns as f64 > MOST_WAITED * seconds * 1e9) {
         all.push(Disturbance::Preempted);
     }
-    if window.workers.iter().any(|slice| slice.noise.major_faults > 0) {
+    if workers.iter().any(|noise| noise.major_faults > 0) {
         all.push(Disturbance::Faults);
     }
     all
@@ -105,45 +118,99 @@ pub struct Noise {
     pub is_disturbed: bool,
 }
 
+/// What disturbed windows, trials or rounds, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Ratios, switches and faults are sums until the end.
+    sums: Noise,
+    /// Seconds of all workers.
+    worked: f64,
+    waited_ns: u64,
+    rates: Vec<f64>,
+}
+
+impl Gathered {
+    /// Adds a time of so many seconds: the part of it that the hypervisor took, what kept workers from their CPUs, and
+    /// the rate, where it should be the same each time.
+    pub fn add(&mut self, steal_ratio: f64, seconds: f64, workers: &[ThreadNoise], rate: Option<f64>) {
+        let sums = &mut self.sums;
+        sums.windows += 1;
+        sums.steal_ratio += steal_ratio;
+        self.worked += seconds * workers.len() as f64;
+        for noise in workers {
+            self.waited_ns += noise.waited_ns;
+            sums.involuntary_switches += noise.involuntary_switches;
+            sums.minor_faults += noise.minor_faults;
+            sums.major_faults += noise.major_faults;
+        }
+        self.rates.extend(rate);
+        let causes = causes(steal_ratio, seconds, workers);
+        sums.disturbed_windows += usize::from(!causes.is_empty());
+        for cause in causes {
+            *sums.causes.entry(cause.word().to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Adds a window of a load unlike others.
+    pub fn add_window(&mut self, window: &Window) {
+        let workers: Vec<ThreadNoise> = window.workers.iter().map(|slice| slice.noise).collect();
+        self.add(window.steal_ratio, window.traffic.seconds, &workers, None);
+    }
+
+    /// Those of another run after these.
+    pub fn append(&mut self, other: &Self) {
+        let (sums, more) = (&mut self.sums, &other.sums);
+        sums.windows += more.windows;
+        sums.disturbed_windows += more.disturbed_windows;
+        sums.steal_ratio += more.steal_ratio;
+        sums.involuntary_switches += more.involuntary_switches;
+        sums.minor_faults += more.minor_faults;
+        sums.major_faults += more.major_faults;
+        for (cause, count) in &more.causes {
+            *sums.causes.entry(cause.clone()).or_default() += count;
+        }
+        self.worked += other.worked;
+        self.waited_ns += other.waited_ns;
+        self.rates.extend(&other.rates);
+    }
+
+    /// All of them.
+    pub fn noise(&self) -> Noise {
+        let mut noise = self.sums.clone();
+        noise.steal_ratio /= noise.windows.max(1) as f64;
+        noise.waited_ratio = if self.worked > 0.0 { self.waited_ns as f64 / 1e9 / self.worked } else { 0.0 };
+        noise.spread_ratio = spread(self.rates.iter().copied());
+        noise.is_disturbed =
+            noise.disturbed_windows as f64 > MOST_WINDOWS * noise.windows as f64 || noise.spread_ratio > MOST_SPREAD;
+        noise
+    }
+}
+
 impl Noise {
     /// Of windows that were alike.
     pub fn of(windows: &[Window]) -> Self {
-        let slices = || windows.iter().flat_map(|window| &window.workers);
-        let sum = |of: fn(&ThreadNoise) -> u64| slices().map(|slice| of(&slice.noise)).sum::<u64>();
-        let worked: f64 = windows.iter().map(|w| w.traffic.seconds * w.workers.len() as f64).sum();
-        let mut noise = Self {
-            steal_ratio: mean(windows.iter().map(|window| window.steal_ratio)),
-            waited_ratio: if worked > 0.0 { sum(|noise| noise.waited_ns) as f64 / 1e9 / worked } else { 0.0 },
-            involuntary_switches: sum(|noise| noise.involuntary_switches),
-            minor_faults: sum(|noise| noise.minor_faults),
-            major_faults: sum(|noise| noise.major_faults),
-            spread_ratio: spread(windows.iter().map(|window| window.traffic.mpps)),
-            windows: windows.len(),
-            ..Self::default()
-        };
-        for causes in windows.iter().map(disturbances).filter(|causes| !causes.is_empty()) {
-            noise.disturbed_windows += 1;
-            for cause in causes {
-                *noise.causes.entry(cause.word().to_owned()).or_default() += 1;
-            }
+        let mut all = Gathered::default();
+        for window in windows {
+            all.add_window(window);
+            all.rates.push(window.traffic.mpps);
         }
-        noise.is_disturbed =
-            noise.disturbed_windows as f64 > MOST_WINDOWS * windows.len() as f64 || noise.spread_ratio > MOST_SPREAD;
-        noise
+        all.noise()
     }
 
     /// As people read it.
     pub fn text(&self) -> String {
         let percent = |part: f64| format!("{:.1} %", part * 100.0);
         let mut out = format!(
-            "noise: stolen {}, workers waited {} of their time for a CPU, {} involuntary switches, {} page faults, windows \
-             spread by {}",
+            "noise: stolen {}, workers waited {} of their time for a CPU, {} involuntary switches, {} page faults",
             percent(self.steal_ratio),
             percent(self.waited_ratio),
             self.involuntary_switches,
-            self.minor_faults + self.major_faults,
-            percent(self.spread_ratio)
+            self.minor_faults + self.major_faults
         );
+        // Trials at different loads have none.
+        if self.spread_ratio > 0.0 {
+            out += &format!(", windows spread by {}", percent(self.spread_ratio));
+        }
         if self.is_disturbed {
             out += &format!("\n  DISTURBED, do not rely on it: {}", self.why());
         }

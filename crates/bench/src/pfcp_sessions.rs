@@ -32,6 +32,8 @@ use upf::n4::metering::WallClock;
 use wire::Teid;
 
 use crate::error::BenchError;
+use crate::host::CpuTime;
+use crate::noise::{Gathered, Noise, ThreadNoise};
 use crate::text::{Table, bytes, count};
 
 const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 9)), pfcp::PORT);
@@ -86,6 +88,8 @@ pub struct PfcpSessions {
     pub restored_sessions: usize,
     /// From nothing to the first packet through one of them.
     pub restore_seconds: f64,
+    /// What disturbed it, from the first session to the last packet.
+    pub noise: Noise,
 }
 
 /// Time from request to answer, in milliseconds.
@@ -331,6 +335,8 @@ pub(crate) struct Established {
     pub sessions: u32,
     /// Milliseconds from request to answer at half the rate, sorted.
     pub waited_ms: Vec<f64>,
+    /// What kept the gateway from its CPU while they were established.
+    pub noise: ThreadNoise,
 }
 
 /// Brings sessions up for so many control planes in turn: half of them as fast as can be, half at half of that rate.
@@ -356,14 +362,15 @@ pub(crate) fn establish(
     let (mut plant, _) = plant?;
     plant.peers.clone_from(&peers);
     plant.associate();
-    let begun = Instant::now();
+    let (begun, noise) = (Instant::now(), ThreadNoise::now());
     let (took, _) = plant.play(&fast, 0, stop)?;
+    let noise = ThreadNoise::now().since(&noise);
     let rate = f64::from(half) / took.as_secs_f64();
     let (_, waited) = plant.play(&paced, (2e9 / rate) as u64, stop)?;
     let mut waited_ms: Vec<f64> = waited.into_iter().map(|ns| ns as f64 / 1e6).collect();
     waited_ms.sort_by(f64::total_cmp);
     plant.worker.close();
-    Ok(Established { time: (begun, begun + took), sessions: half, waited_ms })
+    Ok(Established { time: (begun, begun + took), sessions: half, waited_ms, noise })
 }
 
 /// The request for session `n`, with a rate in kbit/s.
@@ -406,6 +413,7 @@ fn tunnel(teid: u32) -> OuterHeaderCreation {
 /// # Errors
 /// When memory is short, or a request is refused.
 pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, BenchError> {
+    let (begun, cpu, noise) = (Instant::now(), CpuTime::now(), ThreadNoise::now());
     let (mut plant, _) = Plant::new(None)?;
     plant.associate();
     // The running subscriber. What a busy core is late with comes all at once, and is not to be taken for too fast.
@@ -446,6 +454,9 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     plant.worker.close();
     let stored_sessions = sessions.min(100_000);
     let stored = stored(stored_sessions, stop)?;
+    let mut gathered = Gathered::default();
+    let own = [ThreadNoise::now().since(&noise)];
+    gathered.add(CpuTime::now().since(&cpu).0, begun.elapsed().as_secs_f64(), &own, None);
     Ok(PfcpSessions {
         sessions,
         pdrs,
@@ -459,6 +470,7 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
         stored_sessions_per_second: stored.rate,
         restored_sessions: stored.restored,
         restore_seconds: stored.seconds,
+        noise: gathered.noise(),
     })
 }
 
@@ -539,7 +551,7 @@ impl PfcpSessions {
         table.row(["restart to first packet".to_owned(), format!("{restored} sessions in {seconds:.2} s")]);
         table.row(["running traffic, 5,000 come and go a second".to_owned(), self.churn.text()]);
         table.row(["running traffic beyond what the core can do".to_owned(), self.traffic.text()]);
-        table.text()
+        format!("{}{}\n", table.text(), self.noise.text())
     }
 }
 

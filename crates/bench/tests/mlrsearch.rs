@@ -23,6 +23,9 @@ const LEAST: f64 = 9001.0;
 #[derive(Debug, Deserialize)]
 struct Judged {
     lower_pps: Vec<Option<f64>>,
+    /// By all trials, where they differ: FD.io's has none.
+    #[serde(default)]
+    likely_pps: Vec<Option<f64>>,
     trials: usize,
     seconds: f64,
 }
@@ -30,9 +33,10 @@ struct Judged {
 impl Judged {
     /// The goal furthest from the truth, by the truth.
     fn error(&self, case: &Case) -> f64 {
-        let errors = case.goals.iter().zip(&self.lower_pps).map(|(goal, found)| {
+        let likely = self.likely_pps.iter().copied().chain(std::iter::repeat(None));
+        let errors = case.goals.iter().zip(&self.lower_pps).zip(likely).map(|((goal, lower), likely)| {
             let truth = case.device.truth(goal.loss_ratio).min(case.most);
-            (found.expect("a lower bound") / truth - 1.0).abs()
+            (likely.or(*lower).expect("a lower bound") / truth - 1.0).abs()
         });
         errors.fold(0.0, f64::max)
     }
@@ -45,6 +49,7 @@ fn ours(case: &Case) -> Judged {
     assert_eq!(searched.ended, None, "{}: {:?}", case.kind, case.device);
     Judged {
         lower_pps: searched.found.iter().map(|found| found.mpps_lower.map(|mpps| mpps * 1e6)).collect(),
+        likely_pps: searched.found.iter().map(|found| found.likely.map(|likely| likely.mpps * 1e6)).collect(),
         trials: runner.records().len(),
         seconds: runner.records().iter().map(|record| record.seconds).sum(),
     }
@@ -165,8 +170,8 @@ fn noisy_devices_take_no_more_trials_than_fdio() {
     for (cases, most) in [
         (noisy("noise of 0.2 %", noise(2_000)), 0.01),
         (noisy("noise of 1 %", noise(10_000)), 0.01),
-        // Twenty-one trials do not tell the middle of so much noise better.
-        (noisy("noise of 3 %", noise(30_000)), 0.02),
+        // So few trials do not tell the middle of so much noise better.
+        (noisy("noise of 3 %", noise(30_000)), 0.012),
         (noisy("stray losses", stray), 0.01),
         (noisy("slope with noise", slope), 0.01),
     ] {
@@ -186,4 +191,27 @@ fn a_generator_at_its_limit_is_told() {
     let ours = ours(&case);
     let [ours, theirs] = [ours, judged].map(|judged| judged.lower_pps[0].unwrap());
     assert!((ours / 2e6 - 1.0).abs() < 0.005 && (theirs / 2e6 - 1.0).abs() < 0.005, "{ours}, FD.io's {theirs}");
+}
+
+/// Twenty-one trials at a load often miss the middle of a device whose rate differs by 3 % from trial to trial: FD.io's
+/// bounds and ours alike. All trials together seldom do.
+#[test]
+fn all_trials_together_say_more_than_bounds() {
+    let far = |noise_ppm: u64| {
+        let device = |seed: u64| Device::noise(4_000_000 + seed * 12_345, noise_ppm, seed);
+        let cases: Vec<Case> = (0..20).flat_map(|set| noisy("noise", |seed| device(30 * set + seed))).collect();
+        let judged: Vec<Judged> = cases.iter().map(ours).collect();
+        let lower = |judged: &Judged| Judged { likely_pps: Vec::new(), lower_pps: judged.lower_pps.clone(), ..*judged };
+        let far = |errors: &mut dyn Iterator<Item = f64>| errors.filter(|error| *error > 0.01).count();
+        let all = cases.iter().zip(&judged);
+        let found = (
+            far(&mut all.clone().map(|(case, judged)| judged.error(case))),
+            far(&mut all.map(|(case, judged)| lower(judged).error(case))),
+        );
+        println!("noise of {noise_ppm} ppm, of {} devices further than 1 % from the truth: {found:?}", cases.len());
+        found
+    };
+    assert_eq!(far(10_000).0, 0);
+    let (likely, bounds) = far(30_000);
+    assert!(likely <= 24 && likely * 4 <= bounds, "{likely} of 600, and by bounds {bounds}");
 }

@@ -8,8 +8,10 @@ use super::Experiment;
 use super::keys;
 use super::points::Point;
 use super::report::{ExperimentReport, Measured, Row};
-use super::sweep::{Progress, Steps, asked, base};
+use super::sweep::{Progress, Steps, asked, base, disturbed};
 use crate::error::BenchError;
+use crate::host::CpuTime;
+use crate::noise::{Gathered, ThreadNoise};
 use crate::pfcp_sessions::{Established, establish};
 use crate::thread::{cpus, pin};
 
@@ -40,7 +42,9 @@ pub(super) fn run(
     }
     for (n, point) in points.iter().enumerate() {
         let first = &found[base(points, point).unwrap_or(n)];
-        report.rows.push(row(point, &found[n], first));
+        let row = row(point, &found[n], first);
+        disturbed(report, point, row.noise.as_ref());
+        report.rows.push(row);
     }
     report.notes.push(format!("{sessions} sessions of each gateway; response times at half the rate"));
     Ok(())
@@ -51,10 +55,13 @@ struct Found {
     sessions_per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
+    steal_ratio: f64,
+    seconds: f64,
+    gateways: Vec<ThreadNoise>,
 }
 
 fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Result<Found, BenchError> {
-    let (all, start) = (cpus(), Barrier::new(gateways.into()));
+    let (all, start, cpu) = (cpus(), Barrier::new(gateways.into()), CpuTime::now());
     let each: Result<Vec<Established>, BenchError> = thread::scope(|scope| {
         let gateway = |n: usize| {
             // The last CPUs first: the first has the machine's interrupts.
@@ -71,15 +78,27 @@ fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Resu
     let begun = each.iter().map(|one| one.time.0).min();
     let ended = each.iter().map(|one| one.time.1).max();
     let seconds = begun.zip(ended).map_or(0.0, |(begun, ended)| (ended - begun).as_secs_f64());
+    let gateways = each.iter().map(|one| one.noise).collect();
     let established: u32 = each.iter().map(|one| one.sessions).sum();
     let mut waited: Vec<f64> = each.into_iter().flat_map(|one| one.waited_ms).collect();
     waited.sort_by(f64::total_cmp);
     let at = |share: f64| waited.get((waited.len().saturating_sub(1) as f64 * share) as usize).copied().unwrap_or(0.0);
-    Ok(Found { sessions_per_second: f64::from(established) / seconds.max(1e-9), p50_ms: at(0.5), p99_ms: at(0.99) })
+    Ok(Found {
+        sessions_per_second: f64::from(established) / seconds.max(1e-9),
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        steal_ratio: CpuTime::now().since(&cpu).0,
+        seconds,
+        gateways,
+    })
 }
 
 fn row(point: &Point, these: &[Found], first: &[Found]) -> Row {
-    let mut row = Row::of(point);
+    let mut noise = Gathered::default();
+    for Found { steal_ratio, seconds, gateways, sessions_per_second, .. } in these {
+        noise.add(*steal_ratio, *seconds, gateways, Some(*sessions_per_second));
+    }
+    let mut row = Row { noise: Some(noise.noise()), ..Row::of(point) };
     let each = |what: fn(&Found) -> f64| Measured::median(these.iter().map(what));
     row.put("sessions_per_second", each(|found| found.sessions_per_second));
     let pairs = these.iter().zip(first).map(|(this, that)| this.sessions_per_second / that.sessions_per_second);

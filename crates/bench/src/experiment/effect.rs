@@ -21,12 +21,7 @@ const NEEDS: [Needs; 4] = [
         on: "rate",
         by_default: true,
     },
-    Needs {
-        gateway: GatewayKind::Cmts,
-        keys: &["overload_rate", "overload_factor"],
-        on: "overload",
-        by_default: true,
-    },
+    Needs { gateway: GatewayKind::Cmts, keys: &["overload_rate", "overload_factor"], on: "overload", by_default: true },
     Needs {
         gateway: GatewayKind::Cmts,
         // Channels, queues and their rates are downstream's.
@@ -133,7 +128,11 @@ mod tests {
             (head("upf") + "[set]\nsession_rate = true", "set.session_rate", "without functions"),
             (head("cmts") + "[set]\nrate = \"off\"\noverload = 0.1", "set.overload", "rate = off"),
             (head("cmts") + "[set]\noverload = 0\noverload_rate = \"1 Mbit/s\"", "set.overload_rate", "overload = 0"),
-            (head("cmts") + "[set]\ndownstream = false\n[[vary]]\nupstream = [0.1, 1]", "vary.0.upstream", "downstream"),
+            (
+                head("cmts") + "[set]\ndownstream = false\n[[vary]]\nupstream = [0.1, 1]",
+                "vary.0.upstream",
+                "downstream",
+            ),
             (
                 head("upf") + "measure = \"telemetry\"\n[[vary]]\nobserver = \"none\"\nplace = \"idle-cpu\"",
                 "vary.0.place",

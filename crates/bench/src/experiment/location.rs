@@ -11,6 +11,7 @@ use super::report::{ExperimentReport, Measured, Row};
 use super::sweep::{Progress, Resolved, Steps, disturbed};
 use crate::bed::{Bed, Ready};
 use crate::error::BenchError;
+use crate::noise::Noise;
 use crate::options::{PortKind, ReceiveWork};
 use crate::socket::Source;
 use crate::under_test::UnderTest;
@@ -74,9 +75,10 @@ pub(super) fn run(
         Box::new(ready.rig).close()?;
     }
     for (point, windows) in points.iter().zip(&windows) {
-        disturbed(report, point, windows);
+        let row = Row { noise: Some(Noise::of(windows)), ..row(point, windows, pps) };
+        disturbed(report, point, row.noise.as_ref());
+        report.rows.push(row);
     }
-    report.rows = points.iter().zip(&windows).map(|(point, windows)| row(point, windows, pps)).collect();
     Ok(())
 }
 

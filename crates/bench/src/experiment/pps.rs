@@ -1,14 +1,16 @@
 //! `forward-pps`: what ports and workers receive, transmit and forward where no gateway is between them.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use certificate::{FlowKey, Task};
 
 use super::points::{NotRun, Point};
 use super::report::{ExperimentReport, Measured, Row};
-use super::sweep::{Progress, Resolved, Steps, base};
+use super::sweep::{Progress, Resolved, Steps, base, disturbed};
 use crate::error::BenchError;
+use crate::host::CpuTime;
+use crate::noise::Gathered;
 use crate::options::PortKind;
 use crate::probe::stand::{Ground, Packets};
 
@@ -41,6 +43,7 @@ pub(super) fn run(
         if task(point) != Task::Transmit && row.value("mpps") > 0.99 * row.value("sent_mpps") {
             limited.push(point.text());
         }
+        disturbed(report, point, row.noise.as_ref());
         report.rows.push(row);
     }
     for (n, point) in points.iter().enumerate() {
@@ -92,12 +95,18 @@ fn measure(ground: &mut Ground, point: &Point, seconds: f64, stop: &AtomicBool) 
     let mut stand = ground.stand(task(point), queues, packets, stop)?;
     let length = Duration::from_secs_f64((seconds / SAMPLES as f64).max(0.02));
     let (mut done, mut sent) = (Vec::new(), Vec::new());
+    let mut noise = Gathered::default();
     for _ in 0..SAMPLES {
+        let (begun, cpu, workers) = (Instant::now(), CpuTime::now(), stand.noise());
         let counted = stand.run(length, None)?;
+        let workers: Vec<_> = stand.noise().iter().zip(&workers).map(|(now, before)| now.since(before)).collect();
+        // The whole time: a worker also waits while the load is set up.
+        let seconds = begun.elapsed().as_secs_f64();
+        noise.add(CpuTime::now().since(&cpu).0, seconds, &workers, Some(counted.mpps()));
         done.push(counted.mpps());
         sent.push(counted.sent as f64 / counted.seconds.max(1e-9) / 1e6);
     }
-    let mut row = Row::of(point);
+    let mut row = Row { noise: Some(noise.noise()), ..Row::of(point) };
     let rate = Measured::median(done);
     // Bytes on the interface: without FCS.
     let bits = |mpps: f64| mpps * f64::from(packets.frame_bytes - 4) * 8.0 / 1e3;

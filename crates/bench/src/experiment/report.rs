@@ -9,6 +9,7 @@ use super::points::{NotRun, Point};
 use super::{Axes, Experiment};
 use crate::cmts::CableReport;
 use crate::host::{Host, date};
+use crate::noise::Noise;
 use crate::report::{Report, VERSION};
 use crate::text::{Table, count};
 use crate::window::median;
@@ -72,6 +73,9 @@ pub struct Row {
     /// service group. `instance_…`, `cpu_ratio`: of single gateways, the mean with the smallest and the largest.
     /// `effect_ratio`: the change of the rate by an observer, with its 95 % confidence interval.
     pub metrics: BTreeMap<String, Measured>,
+    /// What disturbed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
 }
 
 /// A figure with its range: over windows of the measurement, or over gateways.
@@ -115,7 +119,7 @@ impl Measured {
 impl Row {
     /// Of a point, with nothing measured yet.
     pub fn of(point: &Point) -> Self {
-        Self { values: point.values.iter().cloned().collect(), metrics: BTreeMap::new() }
+        Self { values: point.values.iter().cloned().collect(), ..Self::default() }
     }
 
     /// Adds a figure.

@@ -262,8 +262,9 @@ fn gateways<U: UnderTest>(
             let (frames, packets) = (found.frames_lost, found.packets_missing);
             report.notes.push(format!("{}: {frames} packet buffers, {packets} packets unaccounted for", point.text()));
         }
-        disturbed(report, point, these);
-        report.rows.push(row(point, &found, these, first));
+        let row = Row { noise: Some(Noise::of(these)), ..row(point, &found, these, first) };
+        disturbed(report, point, row.noise.as_ref());
+        report.rows.push(row);
         report.results.push(found);
     }
     Ok(())
@@ -306,10 +307,9 @@ fn play(ready: &mut [Ready], rounds: usize, steps: &mut Steps<'_>) -> Result<Vec
     Ok(windows)
 }
 
-/// Notes a point whose windows were disturbed.
-pub(super) fn disturbed(report: &mut ExperimentReport, point: &Point, windows: &[Window]) {
-    let noise = Noise::of(windows);
-    if noise.is_disturbed {
+/// Notes a point that was disturbed.
+pub(super) fn disturbed(report: &mut ExperimentReport, point: &Point, noise: Option<&Noise>) {
+    if let Some(noise) = noise.filter(|noise| noise.is_disturbed) {
         report.notes.push(format!("disturbed: {}: {}", point.text(), noise.why()));
     }
 }

@@ -15,6 +15,7 @@ use super::sweep::{Progress, Resolved, Steps, disturbed};
 use crate::cost::Cost;
 use crate::error::BenchError;
 use crate::memory::MemoryRig;
+use crate::noise::Noise;
 use crate::options::PortKind;
 use crate::real::stats::Ratio;
 use crate::score::Manners;
@@ -76,8 +77,10 @@ pub(super) fn run(
         report.notes.push("no point has observer = \"none\": effects are against the first point".to_owned());
     }
     for (n, point) in points.iter().enumerate() {
-        disturbed(report, point, &windows[n]);
-        report.rows.push(row(point, &windows[n], &windows[alone.unwrap_or(0)], read[n]));
+        let row = row(point, &windows[n], &windows[alone.unwrap_or(0)], read[n]);
+        let row = Row { noise: Some(Noise::of(&windows[n])), ..row };
+        disturbed(report, point, row.noise.as_ref());
+        report.rows.push(row);
     }
     Box::new(rig).close()?;
     Ok(())

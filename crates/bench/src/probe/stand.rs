@@ -27,6 +27,7 @@ use crate::error::BenchError;
 use crate::host::CpuTime;
 use crate::kernel_load::KernelLoad;
 use crate::lab::{Lab, Shape, Side};
+use crate::noise::ThreadNoise;
 use crate::options::PortKind;
 use crate::search::{Disturbance, Outcome, Trial};
 use crate::socket::{SLOTS, arena, open, uri};
@@ -295,6 +296,11 @@ impl Stand<'_> {
             // It answers for its addresses, and so takes what is sent to it, whether it sends or not.
             Beyond::Far(far) => far.borrow_mut().load_with(&packets.profile()),
         }
+    }
+
+    /// What has kept each worker from its CPU so far.
+    pub fn noise(&self) -> Vec<ThreadNoise> {
+        self.workers.noise()
     }
 
     /// Packets that have arrived beyond the workers so far.

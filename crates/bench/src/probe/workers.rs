@@ -1,13 +1,14 @@
 //! Threads that receive, transmit or forward packets, and nothing else: what any program on these ports could do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use certificate::Task;
 use frame::{Arena, Batch, Pool, Port};
 
 use crate::error::BenchError;
+use crate::noise::ThreadNoise;
 use crate::thread::{Urgency, pin, urge};
 
 /// Packets that a transmitting worker hands over at a time.
@@ -18,6 +19,8 @@ const BURST: usize = 32;
 struct Counters {
     received: AtomicU64,
     sent: AtomicU64,
+    /// The number of its thread; 0: it has not begun.
+    thread: AtomicI32,
 }
 
 /// Workers of a link's two ports, each with a queue.
@@ -55,6 +58,7 @@ impl Workers {
             let (stop, frames) = (all.stop.clone(), frames.clone());
             let mut worker = Worker { ports, addresses, pool, batch: Batch::new(), counters, frames, next: 0 };
             let run = move || {
+                worker.counters.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
                 pin(cpu);
                 urge(Urgency::Brisk);
                 while !stop.load(Ordering::Relaxed) {
@@ -69,6 +73,11 @@ impl Workers {
             all.threads.push(thread.map_err(|error| BenchError::system("starting a thread", error))?);
         }
         Ok(all)
+    }
+
+    /// What has kept each from its CPU so far.
+    pub fn noise(&self) -> Vec<ThreadNoise> {
+        self.counters.iter().map(|counters| ThreadNoise::of(counters.thread.load(Ordering::Relaxed))).collect()
     }
 
     /// Packets received and sent so far, all workers together.

@@ -50,6 +50,14 @@ impl Trials {
         self.by_load.get(&load).map_or(&[], Vec::as_slice)
     }
 
+    /// Load and lost part of all trials of at least so many seconds, but at some loads.
+    pub fn all<'a>(&'a self, seconds: f64, but: &'a [u64]) -> impl Iterator<Item = (f64, f64)> + 'a {
+        let loads = self.by_load.iter().filter(|(load, _)| !but.contains(load));
+        let long = move |(_, sample): &(f64, &Sample)| sample.0 >= seconds - 1e-9;
+        let each = loads.flat_map(|(load, samples)| samples.iter().map(|sample| (*load as f64, sample)));
+        each.filter(long).map(|(load, (_, loss))| (load, *loss))
+    }
+
     /// The bounds of a stage.
     pub fn bounds(&self, stage: &Stage) -> Bounds {
         let mut bounds = Bounds::default();

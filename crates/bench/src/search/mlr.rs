@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bounds, Trials};
 use super::goal::{Class, Goal, Stage};
+use super::likely::{Likely, likely};
 use super::{Runner, SearchError, Trial};
 
 /// What was found for a goal.
@@ -27,6 +28,10 @@ pub struct Found {
     pub mpps_upper: Option<f64>,
     /// What is forwarded at the lower bound, by the trial at the goal's quantile (conditional throughput, RFC 9971).
     pub mpps_conditional: Option<f64>,
+    /// The rate by all trials near the bounds, where the device's rate differs from trial to trial; none: it does not, or
+    /// trials were too few. Bounds are what RFC 9971 defines; this is nearer to the truth.
+    #[serde(default)]
+    pub likely: Option<Likely>,
     /// Trials at loads that this goal asked for. A trial says something of all goals.
     pub trials: usize,
     /// The bounds are as close as the goal asks.
@@ -246,6 +251,13 @@ impl Search {
         (trials as usize, time)
     }
 
+    /// By all trials about a bound: of goals that a majority of trials decides.
+    fn likely(&self, stage: &Stage, bound: u64) -> Option<Likely> {
+        let trials = self.trials.all(stage.trial_seconds, &self.limited);
+        let by_majority = (stage.exceed_ratio - 0.5).abs() < 1e-9;
+        by_majority.then(|| likely(trials, stage.loss_ratio, bound as f64)).flatten()
+    }
+
     fn found(&self) -> Vec<Found> {
         let mpps = |load: u64| load as f64 / 1e6;
         self.goals
@@ -266,6 +278,7 @@ impl Search {
                     mpps_lower: bounds.lower.map(mpps),
                     mpps_upper: bounds.upper.map(mpps),
                     mpps_conditional: bounds.lower.filter(|_| is_complete).map(conditional),
+                    likely: bounds.lower.and_then(|lower| self.likely(stage, lower)),
                     trials: *trials,
                     is_complete,
                     generator_limited: bounds.upper.is_some_and(|load| self.limited.contains(&load)),

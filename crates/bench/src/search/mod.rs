@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `runner` | one trial after the other: limits, repetition of disturbed trials, progress with time left |
 //! | `goal` | search goals of RFC 9971 (MLRsearch), and what measured trials say of a load |
+//! | `likely` | the rate by all trials together |
 //! | `bounds` | trials by load, and the relevant bounds in them |
 //! | `mlr` | MLRsearch: several goals from the same trials; RFC 2544 throughput is one of its goals |
 //! | `rfc2544` | latency at parts of a rate, frame-loss curve, back-to-back bursts |
@@ -14,6 +15,7 @@
 
 pub mod bounds;
 pub mod goal;
+pub mod likely;
 pub mod mlr;
 pub mod rfc2544;
 pub mod runner;

@@ -8,6 +8,7 @@ use super::device::Bench;
 use crate::cmts::{Cable, CableRig, CableSettings};
 use crate::error::BenchError;
 use crate::host::CpuTime;
+use crate::noise::Gathered;
 use crate::options::{Options, PortKind, cut};
 use crate::report::Report;
 use crate::run::blank;
@@ -22,6 +23,7 @@ pub(super) struct CableDevice<'s> {
     stop: &'s AtomicBool,
     /// Packets sent and delivered before this trial.
     before: [u64; 2],
+    noise: Gathered,
 }
 
 impl<'s> CableDevice<'s> {
@@ -35,7 +37,7 @@ impl<'s> CableDevice<'s> {
         let mut blank = blank(under, &Options { port, ..Options::default() });
         blank.host.nic.clone_from(&rig.nic);
         "generator".clone_into(&mut blank.load.source);
-        let mut device = Self { rig, blank, port, stop, before: [0; 2] };
+        let mut device = Self { rig, blank, port, stop, before: [0; 2], noise: Gathered::default() };
         device.arrived()?;
         Ok(device)
     }
@@ -70,6 +72,7 @@ impl Trial for CableDevice<'_> {
         for _ in 0..windows {
             self.rig.latencies();
             let window = self.rig.window(&How { pps: Some(load), ..How::most(duration / windows) }, self.stop)?;
+            self.noise.add_window(&window);
             let directions = [&window.traffic.directions.uplink, &window.traffic.directions.downlink];
             let measured: u64 = directions.iter().map(|d| d.sent_packets).sum();
             let unsent = ((load * window.traffic.seconds) as u64).saturating_sub(measured);
@@ -106,6 +109,10 @@ impl Bench for CableDevice<'_> {
             self.arrived()?;
         }
         Ok((most, most * 1.5))
+    }
+
+    fn noise(&self) -> &Gathered {
+        &self.noise
     }
 
     fn has_links(&self) -> bool {

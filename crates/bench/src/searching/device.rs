@@ -7,6 +7,7 @@ use crate::bed::Bed;
 use crate::error::BenchError;
 use crate::host::CpuTime;
 use crate::memory::MemoryRig;
+use crate::noise::Gathered;
 use crate::options::{Options, PortKind, cut};
 use crate::report::Report;
 use crate::run::{blank, overload};
@@ -23,6 +24,9 @@ pub(super) trait Bench: Trial<Error = BenchError> {
 
     /// It has interfaces, and queues that can overflow.
     fn has_links(&self) -> bool;
+
+    /// What has disturbed its trials so far.
+    fn noise(&self) -> &Gathered;
 
     /// From now on each packet is signed and checked, so that latency is known.
     fn check_each(&mut self) -> Result<(), BenchError>;
@@ -59,6 +63,7 @@ pub(super) struct GatewayDevice<'s, U: UnderTest> {
     bursts: bool,
     /// Workers share a CPU, with each other or with the load: that they wait for it is no disturbance.
     shares_cpu: bool,
+    noise: Gathered,
     stop: &'s AtomicBool,
 }
 
@@ -80,7 +85,16 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
             "in process".clone_into(&mut blank.host.nic);
             "generator".clone_into(&mut blank.load.source);
             blank.start_seconds = rig.start.as_secs_f64();
-            return Ok(Self { ports: Ports::Memory(rig), blank, ring, pace: 1.0, bursts: false, shares_cpu, stop });
+            return Ok(Self {
+                ports: Ports::Memory(rig),
+                blank,
+                ring,
+                pace: 1.0,
+                bursts: false,
+                shares_cpu,
+                noise: Gathered::default(),
+                stop,
+            });
         }
         if under.wires().is_some() {
             let (bed, ready) = Bed::wired(under, base)?;
@@ -88,7 +102,16 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
             blank.start_seconds = ready.start.as_secs_f64();
             base.receive_work.word().clone_into(&mut blank.load.receive_work);
             let ports = Ports::Links(Box::new(ready.rig), Source::Generator, Box::new(bed));
-            return Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, shares_cpu, stop });
+            return Ok(Self {
+                ports,
+                blank,
+                ring: 0,
+                pace: 1.0,
+                bursts: false,
+                shares_cpu,
+                noise: Gathered::default(),
+                stop,
+            });
         }
         let mut bed = Bed::new(&under.links()?, base.workers, true, base.receive_work)?;
         if long {
@@ -100,7 +123,7 @@ impl<'s, U: UnderTest> GatewayDevice<'s, U> {
         blank.start_seconds = ready.start.as_secs_f64();
         base.receive_work.word().clone_into(&mut blank.load.receive_work);
         let ports = Ports::Links(Box::new(ready.rig), source, Box::new(bed));
-        Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, shares_cpu, stop })
+        Ok(Self { ports, blank, ring: 0, pace: 1.0, bursts: false, shares_cpu, noise: Gathered::default(), stop })
     }
 
     fn rig(&mut self) -> &mut dyn Rig {
@@ -196,7 +219,10 @@ impl<U: UnderTest> Trial for GatewayDevice<'_, U> {
             self.keep_pace(&window, load);
             let late = window.traffic.seconds > LATE * (duration / windows).as_secs_f64();
             all = all.plus(self.outcome(&window, load));
-            if !self.shares_cpu {
+            if self.shares_cpu {
+                self.noise.add(window.steal_ratio, window.traffic.seconds, &[], None);
+            } else {
+                self.noise.add_window(&window);
                 all.disturbed.extend(crate::noise::disturbances(&window));
             }
             if late && !self.bursts {
@@ -226,6 +252,10 @@ impl<U: UnderTest> Bench for GatewayDevice<'_, U> {
         }
         // In memory nothing is sent that is not taken.
         Ok(if self.has_links() { best } else { (best.0, best.0 * 1.5) })
+    }
+
+    fn noise(&self) -> &Gathered {
+        &self.noise
     }
 
     fn has_links(&self) -> bool {

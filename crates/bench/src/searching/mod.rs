@@ -19,6 +19,7 @@ use self::device::{Bench, GatewayDevice};
 use crate::cmts::{Cable, CableSettings};
 use crate::error::BenchError;
 use crate::host::{CpuTime, Host, date};
+use crate::noise::Gathered;
 use crate::options::{Options, PortKind};
 use crate::report::VERSION;
 use crate::search::rfc2544::{self, LATENCY_AT};
@@ -141,6 +142,7 @@ pub const SIZES: [u16; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9000];
 pub(crate) struct Job<'j> {
     options: &'j SearchOptions,
     show: &'j mut dyn FnMut(&Progress),
+    noise: Gathered,
 }
 
 /// Searches a workload; `make` gives it with all frames of a size, in bytes without FCS.
@@ -157,7 +159,7 @@ pub fn search<U: UnderTest>(
     let under = make(None)?;
     let mut report = blank(under.kind(), under.profile(), base, options);
     let before = CpuTime::now();
-    let mut job = Job { options, show };
+    let mut job = Job { options, show, noise: Gathered::default() };
     for size in sizes(options) {
         let made = make(size.map(|size| size.saturating_sub(4))).and_then(|under| {
             let long = options.trial_seconds > LONGEST_URGENT;
@@ -171,6 +173,7 @@ pub fn search<U: UnderTest>(
             Err(error) => report.skip(size, error)?,
         }
     }
+    report.noise = job.noise.noise();
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
     Ok(report)
 }
@@ -188,7 +191,7 @@ pub fn search_cable(
 ) -> Result<SearchReport, BenchError> {
     let mut report = blank("cmts", "cmts-imix", base, options);
     let before = CpuTime::now();
-    let mut job = Job { options, show };
+    let mut job = Job { options, show, noise: Gathered::default() };
     for size in sizes(options) {
         let mut settings = settings.clone();
         let sized = size.map_or(Ok(()), |size| settings.set("size", &size.to_string()));
@@ -205,6 +208,7 @@ pub fn search_cable(
             Err(error) => report.skip(size, error)?,
         }
     }
+    report.noise = job.noise.noise();
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
     Ok(report)
 }
@@ -320,6 +324,7 @@ impl Job<'_> {
         report.search.elapsed_seconds += runner.elapsed_seconds();
         report.search.repeated_trials += runner.repeated();
         report.trials.extend(runner.into_records().into_iter().map(|record| At { frame_bytes: size, found: record }));
+        self.noise.append(device.noise());
         if let Some(rate) = rate.filter(|_| report.at_ndr.is_none()) {
             report.at_ndr = Some(device.report_at(rate)?);
         }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 use crate::host::Host;
+use crate::noise::Noise;
 use crate::report::Report;
 use crate::search::mlr::{Found, Searched};
 use crate::search::rfc2544::{BackToBack, LatencyAt, LossAt};
@@ -56,6 +57,8 @@ pub struct SearchReport {
     /// What a reader of these figures has to know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What disturbed trials. Those that were repeated count too; `spread_ratio` is 0, since loads differ.
+    pub noise: Noise,
     /// Slots of packet memory that did not come back.
     pub frames_lost: i64,
     /// Packets that went in and neither came out nor were named.
@@ -191,6 +194,9 @@ pub fn text(report: &SearchReport) -> String {
     if let Some(ended) = &search.ended {
         out += &format!("ended early: {ended}; bounds are those found until then\n");
     }
+    if report.noise.windows > 0 {
+        out += &format!("{}\n", report.noise.text());
+    }
     for note in &report.notes {
         out += &format!("note: {note}\n");
     }
@@ -198,7 +204,8 @@ pub fn text(report: &SearchReport) -> String {
 }
 
 fn rates(report: &SearchReport) -> String {
-    let mut table = Table::new(&["goal", "frames", "lower", "upper", "conditional", "trials", ""]).words(1).words(6);
+    let mut table =
+        Table::new(&["goal", "frames", "lower", "upper", "conditional", "likely", "trials", ""]).words(1).words(7);
     for At { frame_bytes, found } in &report.results {
         let bound = |mpps: Option<f64>| mpps.map_or_else(|| "–".to_owned(), rate);
         let what = match (found.is_complete, found.mpps_upper, found.generator_limited) {
@@ -213,6 +220,7 @@ fn rates(report: &SearchReport) -> String {
             bound(found.mpps_lower),
             bound(found.mpps_upper),
             bound(found.mpps_conditional),
+            found.likely.map_or_else(|| "–".to_owned(), |likely| likely.text(rate)),
             found.trials.to_string(),
             what.to_owned(),
         ]);

@@ -31,8 +31,12 @@ pub fn text(results: &Results) -> String {
             push(&mut out, &cells, value, unit, &search.date);
         };
         for At { frame_bytes, found } in &search.results {
-            let bounds =
-                [("lower", found.mpps_lower), ("upper", found.mpps_upper), ("conditional", found.mpps_conditional)];
+            let bounds = [
+                ("lower", found.mpps_lower),
+                ("upper", found.mpps_upper),
+                ("conditional", found.mpps_conditional),
+                ("likely", found.likely.map(|likely| likely.mpps)),
+            ];
             for (name, value) in bounds {
                 if let Some(value) = value {
                     line(*frame_bytes, &format!("rate_{name}"), &found.goal, value, "Mpps");

@@ -172,6 +172,7 @@ fn goals(results: &Results) -> String {
                 bound(found.mpps_lower),
                 bound(found.mpps_upper),
                 bound(found.mpps_conditional),
+                found.likely.map_or_else(|| "–".to_owned(), |likely| likely.text(number)),
                 found.trials.to_string(),
                 what.to_owned(),
             ];
