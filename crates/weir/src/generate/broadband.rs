@@ -17,11 +17,15 @@ use std::net::Ipv4Addr;
 use anyhow::bail;
 use clap::Args;
 use gateway::cli::{packets_per_second, seconds};
+use gateway::fail::Usage;
 use gateway::json::JsonOutput;
 use gateway::signals;
 use gateway::tables::{Style, Table, count, si};
 use schemars::JsonSchema;
 use serde::Serialize;
+use wire::ethertype;
+
+use self::frames::Place;
 
 /// `weir gen broadband`.
 #[derive(Clone, Debug, Args)]
@@ -31,7 +35,8 @@ Examples:
   weir gen broadband                       a hundred subscribers of that example
   weir gen broadband --subscribers 1000 --pps 20000 --seconds 30 --json
 
-Subscribers get addresses by DHCP; each has a line of its own: --s-vlan, --c-vlan plus its number.")]
+Subscribers get addresses by DHCP; each has a line of its own: --s-vlan, --c-vlan plus its number.
+With --tags 1 lines have one tag, with --tags 0 none.")]
 pub struct BroadbandArgs {
     /// Subscribers and ports.
     #[command(flatten)]
@@ -47,7 +52,7 @@ pub struct BroadbandArgs {
     pub max_loss: Option<f64>,
 }
 
-/// Subscribers behind two VLAN tags, the core's host, and the ports they are at.
+/// Subscribers behind VLAN tags, the core's host, and the ports they are at.
 #[derive(Clone, Debug, Args)]
 pub struct LineArgs {
     /// The port at the access lines.
@@ -59,15 +64,18 @@ pub struct LineArgs {
     /// Subscribers, a line each.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=4000))]
     pub subscribers: u16,
-    /// Outer VLAN of all lines.
-    #[arg(long, value_name = "ID", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=4094))]
-    pub s_vlan: u16,
-    /// Inner VLAN of the first line.
-    #[arg(long, value_name = "ID", default_value_t = 2001, value_parser = clap::value_parser!(u16).range(1..=4094))]
-    pub c_vlan: u16,
-    /// EtherType of the outer tag.
-    #[arg(long, value_name = "TPID", default_value = "0x88a8", value_parser = tpid)]
-    pub tpid: u16,
+    /// VLAN tags of a line: 2, 1 (0x8100, with --c-vlan), or 0: lines differ by hardware addresses.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub tags: u8,
+    /// Outer VLAN of all lines [default: 100].
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub s_vlan: Option<u16>,
+    /// Inner VLAN of the first line [default: 2001].
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub c_vlan: Option<u16>,
+    /// EtherType of the outer tag [default: 0x88a8].
+    #[arg(long, value_name = "TPID", value_parser = tpid)]
+    pub tpid: Option<u16>,
     /// The host of the core; ARP for it is answered here.
     #[arg(long, value_name = "ADDRESS", default_value = "198.18.0.254")]
     pub server: Ipv4Addr,
@@ -77,6 +85,35 @@ pub struct LineArgs {
     /// Bytes of an IP packet.
     #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..=1500))]
     pub size: u16,
+}
+
+impl LineArgs {
+    /// Where each line is, by its number.
+    ///
+    /// # Errors
+    /// VLANs beyond 4094, or of tags that lines have not.
+    fn place(&self) -> Result<impl Fn(u16) -> Place + use<>, Usage> {
+        let Self { tags, subscribers, .. } = *self;
+        let unread = [
+            ("--s-vlan", self.s_vlan.is_some() && tags < 2),
+            ("--tpid", self.tpid.is_some() && tags < 2),
+            ("--c-vlan", self.c_vlan.is_some() && tags < 1),
+        ];
+        if let Some((option, _)) = unread.iter().find(|(_, unread)| *unread) {
+            return Err(Usage(format!("{option} has no effect with --tags {tags}")));
+        }
+        let first = self.c_vlan.unwrap_or(2001);
+        if tags > 0 && u32::from(first) + u32::from(subscribers) - 1 > 4094 {
+            let what = "the last inner VLAN is over 4094";
+            return Err(Usage(format!("--c-vlan {first} and --subscribers {subscribers}: {what}")));
+        }
+        let (tpid, s_vlan) = (self.tpid.unwrap_or(ethertype::SERVICE_VLAN), self.s_vlan.unwrap_or(100));
+        Ok(move |n| match tags {
+            2 => Place::Double { tpid, s_vlan, c_vlan: first + n },
+            1 => Place::Single(first + n),
+            _ => Place::Untagged,
+        })
+    }
 }
 
 fn tpid(text: &str) -> Result<u16, String> {

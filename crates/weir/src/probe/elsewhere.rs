@@ -71,7 +71,7 @@ Examples:
   sudo weir probe broadband --access 'packet:line0?promisc=on' --core packet:core0 --name bng1
 
 Subscribers get their leases by DHCP, resolve their router by ARP, then send and receive signed
-packets behind two VLAN tags. Both ports are of this host.")]
+packets behind their VLAN tags, two unless --tags says otherwise. Both ports are of this host.")]
 pub struct ProbeBroadbandArgs {
     /// Subscribers and ports.
     #[command(flatten)]
@@ -174,12 +174,16 @@ fn command(args: &GatewayArgs) -> String {
 }
 
 fn broadband_command(args: &ProbeBroadbandArgs) -> String {
-    let LineArgs { access, core, subscribers, s_vlan, c_vlan, tpid, server, gateway, size } = &args.lines;
-    format!(
+    let LineArgs { access, core, subscribers, tags, s_vlan, c_vlan, tpid, server, gateway, size } = &args.lines;
+    let mut words = format!(
         "weir probe broadband --name {} --minutes {} --access {access} --core {core} --subscribers {subscribers} \
-         --s-vlan {s_vlan} --c-vlan {c_vlan} --tpid {tpid:#x} --server {server} --gateway {gateway} --size {size}",
+         --tags {tags} --server {server} --gateway {gateway} --size {size}",
         args.name, args.minutes
-    )
+    );
+    s_vlan.iter().for_each(|id| words += &format!(" --s-vlan {id}"));
+    c_vlan.iter().for_each(|id| words += &format!(" --c-vlan {id}"));
+    tpid.iter().for_each(|tpid| words += &format!(" --tpid {tpid:#x}"));
+    words
 }
 
 /// Runs `weir probe gateway`.
@@ -308,7 +312,10 @@ pub fn run_broadband(args: &ProbeBroadbandArgs) -> anyhow::Result<()> {
         minutes: args.minutes,
         name: Some(args.name.clone()),
         kind: "bng".to_owned(),
-        profile: "subscribers behind two VLAN tags, DHCP".to_owned(),
+        profile: ["subscribers without tags", "subscribers behind a VLAN tag", "subscribers behind two VLAN tags"]
+            [usize::from(args.lines.tags.min(2))]
+        .to_owned()
+            + ", DHCP",
         subscribers: up,
         frame_bytes: u32::from(args.lines.size) + 14 + 4,
         command: broadband_command(args),

@@ -76,17 +76,12 @@ impl<'a> Driver<'a> {
     /// # Errors
     /// A port cannot be opened, or the gateway does not answer in the core.
     pub fn connected(args: &'a LineArgs, stop: &AtomicBool) -> anyhow::Result<Self> {
-        if u32::from(args.c_vlan) + u32::from(args.subscribers) - 1 > 4094 {
-            bail!(gateway::fail::Usage(format!(
-                "--c-vlan {} and --subscribers {}: the last inner VLAN is over 4094",
-                args.c_vlan, args.subscribers
-            )));
-        }
+        let place = args.place()?;
         let (access, core) = (End::open("access", &args.access)?, End::open("core", &args.core)?);
         let line = |n: u16| {
             let [high, low] = n.to_be_bytes();
             Line {
-                place: Place { tpid: args.tpid, s_vlan: args.s_vlan, c_vlan: args.c_vlan + n },
+                place: place(n),
                 mac: Mac([2, 0xb0, 0, 0, high, low]),
                 offer: None,
                 is_bound: false,

@@ -16,33 +16,47 @@ const REQUEST: u8 = 3;
 const ACK: u8 = 5;
 const NAK: u8 = 6;
 
-/// Where a subscriber is.
+/// Where a subscriber is: the tags of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// EtherType of the outer tag.
-    pub tpid: u16,
-    /// Outer VLAN.
-    pub s_vlan: u16,
-    /// Inner VLAN.
-    pub c_vlan: u16,
+pub enum Place {
+    /// Two tags (IEEE 802.1ad, or 802.1Q twice).
+    Double {
+        /// EtherType of the outer tag.
+        tpid: u16,
+        /// Outer VLAN.
+        s_vlan: u16,
+        /// Inner VLAN.
+        c_vlan: u16,
+    },
+    /// One tag (IEEE 802.1Q), with this VLAN.
+    Single(u16),
+    /// No tags.
+    Untagged,
 }
 
 impl Place {
     /// Bytes behind a frame's hardware addresses, up to its EtherType.
-    pub fn tags(self) -> [u8; 8] {
-        let mut tags = [0; 8];
-        let words = [self.tpid, self.s_vlan, ethertype::VLAN, self.c_vlan];
-        tags.chunks_exact_mut(2).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_be_bytes()));
-        tags
+    pub fn tags(self) -> Vec<u8> {
+        let words = match self {
+            Self::Double { tpid, s_vlan, c_vlan } => vec![tpid, s_vlan, ethertype::VLAN, c_vlan],
+            Self::Single(vlan) => vec![ethertype::VLAN, vlan],
+            Self::Untagged => vec![],
+        };
+        words.into_iter().flat_map(u16::to_be_bytes).collect()
     }
 
     /// Whether a frame has exactly these tags; priorities do not matter (IEEE 802.1Q, 9.6).
     pub fn is_of(self, frame: &[u8]) -> bool {
         let word = |at| fast::be16(frame, at).unwrap_or(0);
-        let is_inner = |kind| matches!(kind, ethertype::VLAN | ethertype::SERVICE_VLAN);
-        (word(12), word(14) & 0xfff, word(16), word(18) & 0xfff)
-            == (self.tpid, self.s_vlan, ethertype::VLAN, self.c_vlan)
-            && !is_inner(word(20))
+        let (tag, number) = (|n: usize| word(12 + 4 * n), |n: usize| word(14 + 4 * n) & 0xfff);
+        let ends = |n| !matches!(tag(n), ethertype::VLAN | ethertype::SERVICE_VLAN);
+        match self {
+            Self::Double { tpid, s_vlan, c_vlan } => {
+                (tag(0), number(0), tag(1), number(1)) == (tpid, s_vlan, ethertype::VLAN, c_vlan) && ends(2)
+            }
+            Self::Single(vlan) => (tag(0), number(0)) == (ethertype::VLAN, vlan) && ends(1),
+            Self::Untagged => ends(0),
+        }
     }
 }
 
@@ -202,7 +216,7 @@ mod tests {
     use super::*;
     use traffic::Direction;
 
-    const PLACE: Place = Place { tpid: 0x88a8, s_vlan: 100, c_vlan: 7 };
+    const PLACE: Place = Place::Double { tpid: 0x88a8, s_vlan: 100, c_vlan: 7 };
 
     #[test]
     fn tags_are_compared_exactly() {
@@ -210,11 +224,16 @@ mod tests {
         let mark = Signature { direction: Direction::Downlink, flow: 1, seq: 2, sent_ns: 3 };
         let frame = signed((mac, mac), Some(PLACE), ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), mark, 100);
         assert!(PLACE.is_of(&frame) && frame.len() == 122 && signature(&frame[22..]) == Some(mark));
-        for other in [Place { s_vlan: 101, ..PLACE }, Place { c_vlan: 8, ..PLACE }, Place { tpid: 0x8100, ..PLACE }] {
+        let double = |tpid, s_vlan, c_vlan| Place::Double { tpid, s_vlan, c_vlan };
+        let others = [double(0x88a8, 101, 7), double(0x88a8, 100, 8), double(0x8100, 100, 7)];
+        for other in others.into_iter().chain([Place::Single(100), Place::Single(7), Place::Untagged]) {
             assert!(!other.is_of(&frame));
         }
-        let untagged = signed((mac, mac), None, ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), mark, 100);
-        assert!(!PLACE.is_of(&untagged));
+        let addresses = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let untagged = signed((mac, mac), None, addresses, mark, 100);
+        assert!(!PLACE.is_of(&untagged) && Place::Untagged.is_of(&untagged) && !Place::Single(7).is_of(&untagged));
+        let single = signed((mac, mac), Some(Place::Single(7)), addresses, mark, 100);
+        assert!(Place::Single(7).is_of(&single) && !Place::Single(8).is_of(&single) && !Place::Untagged.is_of(&single));
         // As it was sent: not forwarded, its TTL is unchanged.
         assert_eq!(forwarded(&frame[22..]), None);
     }
