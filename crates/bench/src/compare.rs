@@ -79,6 +79,9 @@ pub struct Comparison {
     pub compared: Vec<Compared>,
     /// Workloads of one side only.
     pub unmatched: Vec<String>,
+    /// Why power is not compared; none: it is, or these results measure none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_not_available: Option<String>,
 }
 
 impl Comparison {
@@ -101,7 +104,15 @@ pub fn compare(before: &[Value], after: &[Value], tolerance: f64) -> Comparison 
         }
     }
     unmatched.extend(first.into_keys().map(|workload| format!("{workload}: only the first side has it")));
-    Comparison { schema: 1, tolerance_ratio: tolerance, compared, unmatched }
+    let power_not_available = without_power(before, "before").or_else(|| without_power(after, "after"));
+    Comparison { schema: 1, tolerance_ratio: tolerance, compared, unmatched, power_not_available }
+}
+
+/// Why a side has no power, if its results say so.
+fn without_power(documents: &[Value], side: &str) -> Option<String> {
+    let results = workloads(documents).into_values().flatten();
+    let mut why = results.filter_map(|result| result.pointer("/power/not_available")?.as_str());
+    why.find(|why| !why.is_empty()).map(|why| format!("{side}: {why}"))
 }
 
 /// Results by workload, wherever in the documents they are.
@@ -173,6 +184,7 @@ const METRICS: &[Metric] = &[
     metric("cost.tc_ns", "ns", "/cost/tc_ns", "/cost/samples/tc_ns", false),
     metric("cost.tc_core_cycles", "core cycles", "/cost/tc_core_cycles", "/cost/samples/tc_core_cycles", false),
     metric("pps", "packets/s", "/pps", "/samples", true),
+    metric("power.watts", "W", "/power/watts", "/power/samples", false),
 ];
 
 const fn metric(
@@ -414,6 +426,21 @@ mod tests {
         assert!(low > 0.05 && high < 0.07 && (row.change_ratio - 0.06).abs() < 1e-9, "{row:?}");
         let back = compare(&[result(4.7, 106.0, 2)], &[result(5.0, 100.0, 1)], 0.02);
         assert!(back.worse().is_empty() && back.compared[0].rows[0].verdict == Verdict::Better);
+    }
+
+    #[test]
+    fn power_is_compared_or_said_to_be_missing() {
+        let with = |power: Value| {
+            let mut result = result(5.0, 100.0, 1);
+            result["power"] = power;
+            result
+        };
+        let watts = |watts: f64| with(json!({ "watts": watts, "samples": vec![watts; 5], "not_available": "" }));
+        let found = compare(&[watts(50.0)], &[watts(60.0)], 0.02);
+        let row = found.compared[0].rows.iter().find(|row| row.metric == "power.watts").expect("power");
+        assert_eq!((row.verdict, found.power_not_available.as_deref()), (Verdict::Worse, None));
+        let found = compare(&[watts(50.0)], &[with(json!({ "watts": null, "not_available": "no RAPL" }))], 0.02);
+        assert_eq!(found.power_not_available.as_deref(), Some("after: no RAPL"));
     }
 
     #[test]

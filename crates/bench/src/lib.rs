@@ -85,6 +85,7 @@ pub mod neighbour;
 pub mod noise;
 pub mod options;
 pub mod pfcp_sessions;
+pub mod power;
 pub mod probe;
 pub mod profiles;
 pub mod real;

@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::neighbour::Disturbed;
 use crate::noise::Noise;
 use crate::options::PortKind;
+use crate::power::Power;
 use crate::sample::Delta;
 use crate::window::{Closing, Window, latency, median};
 
@@ -76,6 +77,8 @@ pub struct Report {
     pub windows: Windows,
     /// What disturbed them.
     pub noise: Noise,
+    /// Power while it was measured.
+    pub power: Power,
     /// What a noisy neighbour did to it, where there was one on purpose.
     pub disturbed: Option<Disturbed>,
     /// What looking costs.
@@ -239,6 +242,7 @@ impl Report {
             core_ghz: windows.iter().filter_map(|window| Some(window.core_hz()? / 1e9)).collect(),
         };
         self.noise = Noise::of(windows);
+        self.power = Power::of(windows);
         let clocks = &self.windows.core_ghz;
         self.host.core_ghz = (!clocks.is_empty()).then(|| median(clocks.iter().copied()));
         self.host.core_ghz_quiet = self.cost.tc_quiet_core_cycles.map(|cycles| cycles / self.cost.tc_quiet_ns);

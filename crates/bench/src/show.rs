@@ -205,6 +205,7 @@ pub fn facts(r: &Report) -> String {
     ));
     if r.noise.windows > 0 {
         line(r.noise.text());
+        line(r.power.text());
     }
     if let Some(disturbed) = &r.disturbed {
         line(disturbed.text(r.cost.tc_ns));

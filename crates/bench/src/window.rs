@@ -10,6 +10,7 @@ use crate::crew::Slice;
 use crate::error::BenchError;
 use crate::host::CpuTime;
 use crate::neighbour::{AtWork, Neighbour};
+use crate::power::Meter;
 
 /// How a window is to be played.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,9 @@ pub struct Window {
     /// The part of the processors' time, 0 to 1, that the hypervisor gave to others during it, as far as ticks of 10 ms
     /// tell. Of windows that were played in turns.
     pub steal_ratio: f64,
+    /// Watts of all processors during it, with the time before it in which it was warmed; none: not available. Of windows
+    /// that were played in turns.
+    pub watts: Option<f64>,
 }
 
 impl Window {
@@ -123,15 +127,18 @@ pub fn in_turns(
     let round: Duration = turns.iter().map(|(_, how)| how.measure + how.warm + REST).sum();
     let left = TimeLeft::of(round * u32::try_from(rounds).unwrap_or(u32::MAX));
     let all = (rounds * turns.len()).max(1) as f64;
+    let meter = Meter::new().ok();
     for round in 0..rounds {
         for n in 0..turns.len() {
             // Forth and back: nobody is always first.
             let n = if round % 2 == 0 { n } else { turns.len() - 1 - n };
             let (rig, how) = turns[n];
             let (before, neighbour) = (CpuTime::now(), how.neighbour.and_then(AtWork::start));
+            let energy = meter.as_ref().and_then(Meter::read);
             let window = rigs[rig].window(&how, stop)?;
+            let watts = meter.as_ref().zip(energy).and_then(|(meter, earlier)| meter.watts(&earlier));
             drop(neighbour);
-            windows[n].push(Window { steal_ratio: CpuTime::now().since(&before).0, ..window });
+            windows[n].push(Window { steal_ratio: CpuTime::now().since(&before).0, watts, ..window });
             std::thread::sleep(REST);
             left.show(windows.iter().map(Vec::len).sum::<usize>() as f64 / all);
         }

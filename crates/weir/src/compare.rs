@@ -106,6 +106,9 @@ fn text(found: &Comparison, style: Style) -> String {
     for unmatched in &found.unmatched {
         out += &format!("not compared: {unmatched}\n");
     }
+    if let Some(why) = &found.power_not_available {
+        out += &format!("power: not available {why}\n");
+    }
     out
 }
 

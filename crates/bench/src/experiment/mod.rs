@@ -73,6 +73,7 @@ built_in![
     "latency-location",
     "telemetry",
     "control-plane",
+    "power",
 ];
 
 /// Names of the built-in experiments.

@@ -170,6 +170,8 @@ pub const COLUMNS: &[Column] = &[
     column("sent_mpps", "sent, Mpps", 3),
     ranged("effect_ratio", "effect %: 95 % interval around mean", 2, 100.0),
     column("readings", "readings", 0),
+    column("watts", "W", 1),
+    column("microjoules_per_packet", "µJ a packet", 2),
     column("offered_mpps", "offered, Mpps", 4),
     column("uplink_p50_us", "up p50 µs", 1),
     column("uplink_p99_us", "up p99 µs", 1),

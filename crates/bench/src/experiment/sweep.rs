@@ -18,6 +18,7 @@ use crate::host::CpuTime;
 use crate::memory::MemoryRig;
 use crate::noise::Noise;
 use crate::options::{Options, PortKind, ReceiveWork};
+use crate::power::Power;
 use crate::report::Report;
 use crate::run::{blank, overload};
 use crate::thread::cpus;
@@ -262,6 +263,12 @@ fn gateways<U: UnderTest>(
             let (frames, packets) = (found.frames_lost, found.packets_missing);
             report.notes.push(format!("{}: {frames} packet buffers, {packets} packets unaccounted for", point.text()));
         }
+        if point.get("pps").is_some() && found.power.watts.is_none() {
+            let note = found.power.text();
+            if !report.notes.contains(&note) {
+                report.notes.push(note);
+            }
+        }
         let row = Row { noise: Some(Noise::of(these)), ..row(point, &found, these, first) };
         disturbed(report, point, row.noise.as_ref());
         report.rows.push(row);
@@ -387,6 +394,13 @@ fn row(point: &Point, report: &Report, these: &[Window], first: &[Window]) -> Ro
         workers.iter().map(|slice| slice.measured.utilisation()).sum::<f64>() / workers.len().max(1) as f64
     });
     row.put("cpu_ratio", Measured::mean(&busy));
+    let power = Power::of(these);
+    if power.watts.is_some() {
+        row.put("watts", Measured::median(power.samples));
+    }
+    if let Some(each) = power.microjoules_per_packet {
+        row.put("microjoules_per_packet", Measured::exactly(each));
+    }
     if report.instances > 1 {
         let packets = of_instance(|workers, seconds| {
             workers.iter().map(|slice| slice.measured.io(Io::TxPackets)).sum::<u64>() as f64 / seconds / 1e6
