@@ -8,6 +8,6 @@ use bench::pfcp_sessions::pfcp_sessions;
 
 fn main() -> Result<(), BenchError> {
     let sessions = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(100_000);
-    print!("{}", pfcp_sessions(sessions, &AtomicBool::new(false))?.text());
+    print!("{}", pfcp_sessions(sessions, &AtomicBool::new(false), &mut |_| {})?.text());
     Ok(())
 }

@@ -32,6 +32,7 @@ use upf::n4::metering::WallClock;
 use wire::Teid;
 
 use crate::error::BenchError;
+use crate::experiment::{Progress, Steps};
 use crate::host::CpuTime;
 use crate::noise::{Gathered, Noise, ThreadNoise};
 use crate::text::{Table, bytes, count};
@@ -408,11 +409,17 @@ fn tunnel(teid: u32) -> OuterHeaderCreation {
     OuterHeaderCreation::gtp_u(Teid(teid), Some(GNB), None)
 }
 
-/// Measures it with that many sessions.
+/// Measures it with that many sessions. `show` is told how far it is.
 ///
 /// # Errors
 /// When memory is short, or a request is refused.
-pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, BenchError> {
+pub fn pfcp_sessions(
+    sessions: u32,
+    stop: &AtomicBool,
+    show: &mut dyn FnMut(&Progress),
+) -> Result<PfcpSessions, BenchError> {
+    let mut steps = Steps::new(5, show, stop);
+    steps.next("sessions come as fast as they can")?;
     let (begun, cpu, noise) = (Instant::now(), CpuTime::now(), ThreadNoise::now());
     let (mut plant, _) = Plant::new(None)?;
     plant.associate();
@@ -428,6 +435,7 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     };
     let (took, _) = plant.play(&requests, 0, stop)?;
     let rate = f64::from(half) / took.as_secs_f64();
+    steps.next("at half of that rate")?;
     let requests = establishments(1 + half, half);
     let (_, mut waited) = plant.play(&requests, (2e9 / rate) as u64, stop)?;
     waited.sort_unstable();
@@ -446,13 +454,16 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
         .flat_map(|((seid, n), sequence)| [deletion(*seid, sequence), established(n, sequence + 1, RATE)])
         .collect();
     let ends: Vec<Vec<u8>> = staying.iter().zip(0x0080_0000..).map(|(seid, n)| deletion(*seid, n)).collect();
+    steps.next("5,000 come and go a second")?;
     plant.play(&both, 500_000_000 / u64::from(CHURN), stop)?;
     let churn = plant.traffic();
+    steps.next("sessions end as fast as they can")?;
     let (ended, _) = plant.play(&ends, 0, stop)?;
     let last = plant.traffic();
     traffic.add(last);
     plant.worker.close();
     let stored_sessions = sessions.min(100_000);
+    steps.next("each on the disk first, and a restart")?;
     let stored = stored(stored_sessions, stop)?;
     let mut gathered = Gathered::default();
     let own = [ThreadNoise::now().since(&noise)];
@@ -561,7 +572,7 @@ mod tests {
 
     #[test]
     fn sessions_come_and_go_and_traffic_runs_on() {
-        let found = pfcp_sessions(400, &AtomicBool::new(false)).expect("measured");
+        let found = pfcp_sessions(400, &AtomicBool::new(false), &mut |_| {}).expect("measured");
         assert_eq!((found.pdrs, found.traffic.lost, found.churn.lost), (4, 0, 0), "{found:?}");
         assert!(found.churn.sent > 0);
         assert!(found.traffic.sent > 0 && found.sessions_per_second > 0.0 && found.bytes_per_session > 500.0);

@@ -215,7 +215,7 @@ impl Suite {
     /// The user plane's control side.
     fn control(&mut self, quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<(), BenchError> {
         tell("PFCP sessions");
-        let found = match pfcp_sessions(if quick { 20_000 } else { 200_000 }, stop) {
+        let found = match pfcp_sessions(if quick { 20_000 } else { 200_000 }, stop, &mut |_| {}) {
             Ok(found) => found,
             Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
             Err(error) => {

@@ -343,7 +343,9 @@ fn sessions(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
         sessions = read.ok_or_else(wrong)? as u32; // at most four millions
         Ok::<(), String>(())
     })?;
-    let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, stop)?;
+    let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, stop, &mut experiments::show);
+    experiments::clear();
+    let found = found?;
     print(args, &found, &found.text())
 }
 

@@ -35,6 +35,7 @@ pub use file::{Assignments, Axes, Experiment, GatewayKind, Measure, RunSpec};
 pub use keys::{Wrong, expand};
 pub use points::{NotRun, Point};
 pub use report::{COLUMNS, Column, ExperimentReport, Measured, Row};
+pub(crate) use sweep::Steps;
 pub use sweep::{ExperimentOptions, Progress, run};
 
 use crate::bng;

@@ -98,7 +98,7 @@ pub struct Progress {
 }
 
 /// Tells progress, and ends when it is asked to.
-pub(super) struct Steps<'s> {
+pub(crate) struct Steps<'s> {
     all: usize,
     done: usize,
     begun: Instant,

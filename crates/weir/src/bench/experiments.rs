@@ -165,7 +165,7 @@ fn beside(report: &ExperimentReport) -> String {
 }
 
 /// One line that changes on a terminal, a line a step elsewhere.
-fn show(progress: &Progress) {
+pub(super) fn show(progress: &Progress) {
     let (Progress { what, done: (done, all), left }, mut out) = (progress, std::io::stderr().lock());
     let seconds = left.as_secs();
     let left = if *done == 0 { String::new() } else { format!("; {}:{:02} left", seconds / 60, seconds % 60) };
@@ -178,7 +178,8 @@ fn show(progress: &Progress) {
     };
 }
 
-fn clear() {
+/// Takes the line away.
+pub(super) fn clear() {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
