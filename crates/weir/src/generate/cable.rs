@@ -27,7 +27,7 @@ use traffic::cable::{Cuts, Downstream, Hosts, Mix, Plant, Upstream, Workload};
 use wire::Mac;
 
 use super::broadband::frames::arp;
-use super::end::{End, drain};
+use super::end::{End, drain, wait};
 
 /// Time for the gateway to answer ARP.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -252,7 +252,7 @@ impl<'a> Driver<'a> {
                 self.burst();
             }
             self.receive();
-            std::thread::sleep(Duration::from_micros(300));
+            wait([&self.network, &self.rpd], Duration::from_micros(300));
         }
         let took = begin.elapsed().as_secs_f64();
         // What the last segments cut goes out, too.

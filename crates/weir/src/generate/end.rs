@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use frame::{Arena, ArenaConfig, Batch, Pool, Port};
 use port::Wires;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::Mac;
 
 /// Packet buffers of a port.
 const BUFFERS: u32 = 2048;
 /// Bytes of one.
 const SLOT: u16 = 2048;
+/// Between two looks at ports that cannot be waited for.
+const BLIND: Duration = Duration::from_micros(50);
 
 /// A port, and where its frames come from and go to.
 pub struct End {
@@ -62,6 +65,17 @@ impl End {
     pub fn close(&mut self) {
         self.port.close(&mut self.pool);
     }
+}
+
+/// Waits until a packet has come to one of two ends, at most for `longest`: one that waits for a sleep to end would seem late.
+pub fn wait(ends: [&End; 2], longest: Duration) {
+    let descriptors = ends.map(|end| end.port.wait_fd());
+    let mut polled: Vec<PollFd<'_>> = descriptors.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    if polled.len() < descriptors.len() {
+        return std::thread::sleep(longest.min(BLIND));
+    }
+    // Interrupted: the caller looks at its stop flag.
+    let _ = poll(&mut polled, Timespec::try_from(longest).ok().as_ref());
 }
 
 /// Receives until nothing has come for `quiet`, at most for `longest`: a gateway may wait for a CPU. `receive` takes in

@@ -10,7 +10,7 @@ use table::histogram::Histogram;
 use traffic::{Arrival, Direction, LatencySummary, Signature, Window};
 use wire::{Mac, ethertype, fast};
 
-use super::super::end::{End, drain};
+use super::super::end::{End, drain, wait};
 use super::frames::{self, Answer, Offer, Place};
 use super::{BroadbandArgs, BroadbandCounts, BroadbandResult, LineArgs};
 
@@ -24,6 +24,8 @@ const WINDOW: usize = 64;
 const DRAIN: Duration = Duration::from_millis(400);
 /// After the last packet that was sent.
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+/// Seconds without a look at whether to stop.
+const LONGEST_WAIT: f64 = 0.05;
 /// Packets that are sent in a turn at most.
 const BURST: u64 = 32;
 
@@ -301,8 +303,9 @@ impl Driver<'_> {
                 renewed = Instant::now();
                 self.renew();
             }
-            if due <= sent && pps.is_some() {
-                std::thread::sleep(Duration::from_micros(500));
+            if let Some(pps) = pps.filter(|_| due <= sent) {
+                let next = (sent + 1) as f64 / pps - begin.elapsed().as_secs_f64();
+                wait([&self.access, &self.core], Duration::from_secs_f64(next.clamp(0.0, LONGEST_WAIT)));
             }
         }
         drain(DRAIN, LONGEST_DRAIN, || {
