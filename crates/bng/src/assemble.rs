@@ -99,7 +99,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         let leases = leases.next().unwrap_or_default();
         // Room for all that may come: memory is taken as they do, and no worker stops to move what is there.
         let expected = subscribers.lines().lines.clamp(64, MOST_QUEUES);
-        let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, worker, limits, leases, expected)));
+        let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, limits, leases, expected)));
         let nat = match &nat {
             Some(nat) => {
                 let (told, log) = ring(gateway::nat::RING);

@@ -25,6 +25,8 @@ pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
 
 pub use garden::{GardenPlan, GardenSection};
 
+pub use gateway::moves::park::ParkSection;
+
 pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
 
 gateway::configuration! {
@@ -57,6 +59,9 @@ gateway::configuration! {
         /// Translation of subscribers' IPv4 addresses (CGNAT).
         #[serde(default)]
         pub nat: Option<Nat>,
+        /// Groups move together onto fewer workers while there is little to do; left out: each stays on its own.
+        #[serde(default)]
+        pub park: Option<ParkSection>,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The control side of a broadband gateway: subscribers, forwarding tables and neighbours, and the other end of the workers'
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod moves;
 mod queries;
 mod reload;
 
@@ -153,6 +154,12 @@ pub struct Control {
     sessions: Option<Box<Sessions>>,
     /// When they have something to do.
     deadline: Option<u64>,
+    /// Groups that move between workers.
+    moves: gateway::moves::Moves,
+    /// Commands about subscribers of the group that moves, in order.
+    deferred: VecDeque<Command>,
+    /// When groups move together onto fewer workers; none: never by themselves.
+    park: Option<moves::Parking>,
 }
 
 impl Control {
@@ -172,7 +179,7 @@ impl Control {
         let subscribers = std::mem::take(&mut layout.subscribers).into_iter().map(Some).collect();
         let reports =
             Reports { workers: links.iter().map(|_| WorkerReport::default()).collect(), ..Reports::default() };
-        Self {
+        let mut this = Self {
             config,
             layout,
             subscribers,
@@ -199,7 +206,12 @@ impl Control {
             removed: Vec::new(),
             sessions: None,
             deadline: None,
-        }
+            moves: gateway::moves::Moves::default(),
+            deferred: VecDeque::new(),
+            park: None,
+        };
+        this.set_park();
+        this
     }
 
     /// With the public addresses that its workers have, and the log of blocks given out.
@@ -365,10 +377,11 @@ impl Control {
     pub fn install(&mut self, spec: SubscriberSpec) -> Result<(), Refusal> {
         let worker = self.worker(spec.group)?;
         let before = self.note(spec);
-        if let Some(other) = before.and_then(|before| self.worker(before.group).ok()).filter(|other| *other != worker) {
-            self.links[other].post(Command::Remove(spec.handle));
+        let before = before.and_then(|before| Some((before.group, self.worker(before.group).ok()?)));
+        if let Some((group, other)) = before.filter(|(_, other)| *other != worker) {
+            self.post_of(group, other, Command::Remove(spec.handle));
         }
-        self.links[worker].post(Command::Install(Box::new(spec)));
+        self.post_of(spec.group, worker, Command::Install(Box::new(spec)));
         Ok(())
     }
 
@@ -389,7 +402,7 @@ impl Control {
         let spec = self.subscribers.get_mut(handle as usize).and_then(Option::take);
         let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
         let worker = self.worker(spec.group)?;
-        self.links[worker].post(Command::Remove(handle));
+        self.post_of(spec.group, worker, Command::Remove(handle));
         Ok(())
     }
 
@@ -401,7 +414,7 @@ impl Control {
         let spec = self.subscribers.get(handle as usize).copied().flatten();
         let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
         let worker = self.worker(spec.group)?;
-        self.links[worker].post(Command::Forget(handle));
+        self.post_of(spec.group, worker, Command::Forget(handle));
         Ok(())
     }
 
@@ -476,7 +489,8 @@ impl Control {
     pub fn next_deadline(&self) -> Option<u64> {
         let waits = self.links.iter().any(|link| !link.backlog.is_empty());
         let is_left = !self.announced || waits || self.nat_log.has_failed();
-        let next = [self.neighbourhood.next_deadline(), self.deadline].into_iter().flatten().min();
+        let park = self.park.as_ref().map(moves::Parking::next);
+        let next = [self.neighbourhood.next_deadline(), self.deadline, park].into_iter().flatten().min();
         if is_left { Some(0) } else { next }
     }
 
@@ -498,6 +512,7 @@ impl Control {
             self.scan(worker, now);
         }
         self.took_events |= self.nat_log.poll(now);
+        self.turn_moves(now);
         if let Some(mut sessions) = self.sessions.take() {
             sessions.turn(self, now);
             self.deadline = sessions.next_deadline(now);
@@ -545,6 +560,8 @@ impl Control {
                 }
                 self.packets.push_back(*packet);
             }
+            Event::Left(_) => self.moves.answered(true),
+            Event::Arrived(come) => self.moves.arrived(come.arrival),
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
 use dataplane::nat::{self, BlockEvent, Nat};
-use engine::{Burst, Clock, Ctx, Env, Gateway, Io, Layout, Pipeline, PortId, Stats, SteerKey, TraceFilter};
+use engine::{
+    Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Stats, SteerKey, TraceFilter,
+};
 use frame::{Frame, Pool};
 use table::command::Inbox;
 use table::snapshot::Reader;
@@ -16,10 +18,11 @@ use wire::{L3L4, Outer, fast};
 use crate::config::{PuntSection, Role};
 use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
+use crate::moving::{Come, Leave, Step};
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::SubscriberSpec;
 use crate::shaper::{Queued, Shaper};
-use crate::slow::{Reinject, SlowPath};
+use crate::slow::{Event, Reinject, SlowPath};
 use crate::steer::{Directory, Side};
 use crate::subscribers::{Refused, Rules, Subscribers, Usage};
 use crate::{drops, punts};
@@ -44,6 +47,8 @@ pub enum Command {
     Nat(Box<nat::Change>),
     /// Fill in which subscribers have which public ports.
     Blocks(Box<Blocks>),
+    /// A step of a group's move.
+    Move(Step),
 }
 
 /// What a worker answers.
@@ -70,6 +75,8 @@ pub enum Answer {
     Nat(Box<nat::Change>),
     /// The page of blocks.
     Blocks(Box<Blocks>),
+    /// The step was taken, or (false) failed; what is left of it is control's to free.
+    Moved(Step, bool),
 }
 
 /// What a reload replaces on a worker.
@@ -176,6 +183,17 @@ pub struct Parts {
     pub choices: Choices,
 }
 
+/// Whether packets that wait in the slow path are released before a group leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drains {
+    /// No group is about to leave.
+    No,
+    /// They are to be.
+    Asked,
+    /// They are.
+    Done,
+}
+
 /// One worker's gateway.
 pub struct BroadbandGateway {
     pipelines: Pipelines,
@@ -188,6 +206,11 @@ pub struct BroadbandGateway {
     /// Events that control has been woken for.
     told: u64,
     slow: SlowPath,
+    /// A group that leaves, and whether what came before waits here still.
+    leave: Option<Box<Leave>>,
+    drains: Drains,
+    /// A group that comes, or has come and is to be told of.
+    come: Option<Box<Come>>,
 }
 
 impl BroadbandGateway {
@@ -198,7 +221,8 @@ impl BroadbandGateway {
         let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, nat, .. } = parts;
         let (counts, empty) = (Counts::default(), Plan::default().compile());
         let state = State { subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
-        (Self { pipelines, state, side: Side::Core, inbox, waker, control, told: 0, slow }, layout)
+        let (side, told, leave, drains, come) = (Side::Core, 0, None, Drains::No, None);
+        (Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come }, layout)
     }
 
     /// What it owns.
@@ -212,6 +236,13 @@ impl BroadbandGateway {
     /// Why not.
     pub fn install(&mut self, spec: &SubscriberSpec) -> Result<(), Refused> {
         self.state.install(spec, 0, |_| ())
+    }
+
+    /// What is left of a group that has left is control's to free.
+    fn leave_to_control(&mut self) {
+        if let Some(leave) = self.leave.take() {
+            self.slow.report(Event::Left(leave));
+        }
     }
 
     /// Wakes control if it sleeps and there are events or answers since the last call: once a turn, however many there are.
@@ -271,8 +302,18 @@ fn gone(frame: Frame, stats: &Stats, pool: &mut Pool) {
 }
 
 /// Carries a command out.
-fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Answer {
+fn carry_out(
+    state: &mut State,
+    slow: &mut SlowPath,
+    moving: (&mut Option<Box<Leave>>, &mut Option<Box<Come>>),
+    command: Command,
+    env: &mut Env,
+) -> Answer {
     match command {
+        Command::Move(mut step) => {
+            let done = step.carry_out(state, moving, env);
+            Answer::Moved(step, done)
+        }
         Command::Install(spec) => {
             let now = env.now;
             let each = |frame| gone(frame, &env.stats, &mut env.pool);
@@ -350,7 +391,12 @@ impl Gateway for BroadbandGateway {
         if self.scheduled::<C>(burst, env) {
             return true;
         }
-        let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
+        let Some(towards) = self.slow.next(burst, &self.state, env) else {
+            if self.drains == Drains::Asked {
+                self.drains = Drains::Done;
+            }
+            return false;
+        };
         self.side = if towards == Reinject::Upstream { Side::Access } else { Side::Core };
         let mut cx = Ctx::new(&mut self.state, env);
         match towards {
@@ -364,6 +410,38 @@ impl Gateway for BroadbandGateway {
         self.slow.held() > 0
     }
 
+    fn releases_first(&self) -> bool {
+        self.drains == Drains::Asked
+    }
+
+    fn is_drained(&mut self) -> bool {
+        let done = self.drains == Drains::Done || self.slow.held() == 0;
+        // From here on no packet of the group comes: what waits now is released in the next turn.
+        self.drains = if done { Drains::Done } else { Drains::Asked };
+        done
+    }
+
+    fn depart(&mut self, env: &mut Env) -> Departure {
+        let Some(leave) = &mut self.leave else { return Departure::Done };
+        let departure = leave.export(&mut self.state, env);
+        if departure == Departure::Done {
+            self.drains = Drains::No;
+            self.leave_to_control();
+        }
+        departure
+    }
+
+    fn arrive(&mut self, env: &mut Env) -> bool {
+        self.come.as_mut().is_none_or(|come| come.import(&mut self.state, env))
+    }
+
+    fn arrived(&mut self, arrival: Arrival, _env: &mut Env) {
+        if let Some(mut come) = self.come.take() {
+            come.arrival = arrival;
+            self.slow.report(Event::Arrived(come));
+        }
+    }
+
     fn held(&self) -> usize {
         self.slow.held() + self.state.shaper.as_ref().map_or(0, |shaper| shaper.held())
     }
@@ -372,6 +450,7 @@ impl Gateway for BroadbandGateway {
         if let Some(nat) = &mut self.state.nat {
             nat.tick(env.now);
         }
+        self.slow.report_again();
     }
 
     fn next_deadline(&self) -> Option<u64> {
@@ -382,7 +461,10 @@ impl Gateway for BroadbandGateway {
 
     fn control(&mut self, env: &mut Env) -> usize {
         let (state, slow) = (&mut self.state, &mut self.slow);
-        let done = self.inbox.drain(COMMANDS, |command| carry_out(state, slow, command, env));
+        let moving = (&mut self.leave, &mut self.come);
+        let done = self.inbox.drain(COMMANDS, |command| {
+            carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env)
+        });
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
         if let Some(lists) = &mut self.state.lists {
@@ -435,7 +517,8 @@ impl Gateway for BroadbandGateway {
         if let Some(lists) = &mut self.state.lists {
             lists.park();
         }
-        self.inbox.is_empty() && self.slow.held() == 0
+        let comes = self.come.as_mut().is_some_and(|come| !come.parcels.is_empty());
+        self.inbox.is_empty() && self.slow.held() == 0 && !comes && !self.slow.is_unreported()
     }
 
     fn waker(&self) -> Option<&Waker> {

@@ -13,6 +13,7 @@ pub mod drops;
 pub mod gateway;
 pub mod lane;
 pub mod link;
+pub mod moving;
 pub mod pipeline;
 pub mod product;
 pub mod punts;

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `command.rs` | `weir subscriber` |
 //! | `live.rs` | keys that a reload applies |
+//! | `moving.rs` | `weir move` |
 //! | `observer.rs` | its control side while it runs, and its metrics |
 //! | `protocol.rs`, `show.rs` | requests and replies, and their tables |
 
 mod command;
 mod connected;
 mod live;
+mod moving;
 mod observer;
 mod protocol;
 mod show;
@@ -35,6 +37,7 @@ use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::{Config, ConfigError};
 use crate::sessions::{Environment, Sockets, Stored};
 pub use command::{SubscriberArgs, subscriber};
+pub use moving::{MoveArgs, move_group};
 use observer::Observer;
 pub use protocol::BngReply;
 

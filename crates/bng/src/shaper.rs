@@ -34,8 +34,6 @@ pub struct Shaper {
     leaves: Vec<u32>,
     free: Vec<u32>,
     next: u32,
-    /// The worker whose queues they are.
-    worker: u16,
     /// The first node of each group.
     nodes: Vec<u32>,
     /// Class by DSCP, of each profile.
@@ -48,15 +46,13 @@ impl Shaper {
         layout.profiles.iter().any(|profile| profile.shape.is_some())
     }
 
-    /// The queues of a worker, for `expected` subscribers. `leases` are its parts of the ports' rates.
-    pub fn new(layout: &Layout, worker: u16, limits: TreeLimits, leases: Vec<Option<Lease>>, expected: usize) -> Self {
+    /// The queues of a worker, for `expected` subscribers. `leases` are its parts of the ports' rates. Outer VLANs of groups
+    /// of other workers have nodes, too: groups may move here.
+    pub fn new(layout: &Layout, limits: TreeLimits, leases: Vec<Option<Lease>>, expected: usize) -> Self {
         let mut tree = Tree::new(limits, leases, expected, NOBODY.0, 0);
         let (mut nodes, mut next) = (Vec::new(), 0);
         for group in &layout.groups {
             nodes.push(next);
-            if group.worker != worker {
-                continue;
-            }
             for port in &group.ports {
                 for _ in 0..group.s_vlans.count {
                     let spec = NodeSpec { port: *port, rate: group.s_vlan_rate, weight: 1, overhead: group.overhead };
@@ -65,7 +61,7 @@ impl Shaper {
                 }
             }
         }
-        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, worker, nodes, classes: Vec::new() };
+        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new() };
         this.set_profiles(&layout.profiles);
         this
     }
@@ -75,9 +71,6 @@ impl Shaper {
         self.set_profiles(subscribers.profiles());
         for (group, first) in subscribers.groups().iter().zip(&self.nodes) {
             let plan = &group.plan;
-            if plan.worker != self.worker {
-                continue;
-            }
             let outer = usize::from(plan.s_vlans.count);
             for (node, port) in (*first..).zip(plan.ports.iter().flat_map(|port| std::iter::repeat_n(*port, outer))) {
                 let spec = NodeSpec { port, rate: plan.s_vlan_rate, weight: 1, overhead: plan.overhead };

@@ -23,6 +23,7 @@ use wire::{Outer, fast};
 use crate::config::{Class, PuntSection};
 use crate::lane::{Bng, Lane, State};
 use crate::link::Line;
+use crate::moving::{Come, Leave};
 use crate::steer::Side;
 use crate::{drops, punts};
 pub use limits::LineCount;
@@ -31,7 +32,6 @@ use own::Own;
 pub use own::Reinject;
 
 /// What a worker reports to control.
-#[derive(Debug)]
 pub enum Event {
     /// ARP or neighbour discovery came in by a core link.
     Neighbour {
@@ -51,6 +51,10 @@ pub enum Event {
     },
     /// A control packet that control is to answer.
     Control(Box<ControlPacket>),
+    /// A group has left this worker.
+    Left(Box<Leave>),
+    /// A group has come to this worker, and its packets are forwarded.
+    Arrived(Box<Come>),
 }
 
 /// A control packet from the access network, as it came.
@@ -91,6 +95,8 @@ pub struct SlowPath {
     worker: u16,
     /// Room for a packet as it was before its translation.
     undone: Vec<u8>,
+    /// What the ring to control had no room for and must not be lost: a group that has left, or come.
+    unreported: [Option<Event>; 2],
 }
 
 impl SlowPath {
@@ -107,7 +113,31 @@ impl SlowPath {
             own: Own::default(),
             worker,
             undone: Vec::with_capacity(2048),
+            unreported: [None, None],
         }
+    }
+
+    /// Reports what must not be lost, now or as soon as the ring to control has room.
+    pub(crate) fn report(&mut self, event: Event) {
+        if let Err(event) = self.events.push(event)
+            && let Some(place) = self.unreported.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(event);
+        }
+    }
+
+    /// Reports what there was no room for.
+    pub(crate) fn report_again(&mut self) {
+        for n in 0..self.unreported.len() {
+            if let Some(event) = self.unreported[n].take() {
+                self.report(event);
+            }
+        }
+    }
+
+    /// Whether something waits to be reported.
+    pub(crate) fn is_unreported(&self) -> bool {
+        self.unreported.iter().any(Option::is_some)
     }
 
     /// Handles every punted packet of a burst of that side.

@@ -209,9 +209,11 @@ impl Subscribers {
             let macs = plan.ports.iter().map(|port| plan.mac.unwrap_or(of(port).0)).collect();
             let mtus = plan.ports.iter().map(|port| plan.mtu.unwrap_or(of(port).1)).collect();
             this.groups.push(GroupView { plan: plan.clone(), macs, mtus });
+            // Groups of other workers, too: they may move here. Places cost no memory until they are used.
+            this.place_lines(n as u16, plan, &mut next);
+            this.place_addresses(plan, &mut next);
             if own(plan) {
-                this.place_lines(n as u16, plan, &mut next);
-                this.place_addresses(plan, &mut next);
+                this.adopt(n as u16);
             }
         }
         u32::try_from(next).map_err(memory)?;
@@ -227,7 +229,7 @@ impl Subscribers {
             for s in 0..plan.s_vlans.count {
                 let entry = VlanEntry {
                     first: *next as u32, // checked when all are placed
-                    group,
+                    group: NO_GROUP,
                     c_first: plan.c_vlans.first,
                     c_count: plan.c_vlans.count,
                     instance: plan.instance,
@@ -263,9 +265,9 @@ impl Subscribers {
         }
     }
 
-    /// Lines and shared VLAN pairs of this worker's groups, for limits.
+    /// Lines and shared VLAN pairs of all groups that may be this worker's, for limits.
     pub fn lines(&self) -> LineCount {
-        let entries = self.vlans.iter().flat_map(|port| port.iter()).filter(|entry| entry.group != NO_GROUP);
+        let entries = self.vlans.iter().flat_map(|port| port.iter());
         let mut count = LineCount::default();
         for entry in entries {
             let pairs = usize::from(entry.c_count);

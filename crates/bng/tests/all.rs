@@ -13,6 +13,7 @@ mod golden_cases;
 mod config;
 mod garbage;
 mod golden;
+mod moves;
 mod reload;
 mod sessions;
 mod shaping;

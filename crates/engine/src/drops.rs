@@ -27,4 +27,5 @@ reasons! {
     PORT_INVALID "port_invalid" "Lost before it was received: broken, or of a kind the port does not know.",
     PORT_REFUSED "port_refused" "Refused by the kernel or device for what it is, such as larger than the interface's MTU.",
     PORT_LOST "port_lost" "Taken for sending by the kernel or device, and dropped there.",
+    MOVE_FULL "move_full" "More packets came for a group on its way to this worker than may wait for it.",
 }

@@ -5,6 +5,7 @@ use table::waker::Waker;
 use crate::burst::Burst;
 use crate::clock::Clock;
 use crate::hand_off::HandOff;
+use crate::moves::{Arrival, Departure};
 use crate::pipeline::{Env, Kind};
 use crate::stats::Layout;
 use crate::steer::SteerKey;
@@ -85,6 +86,26 @@ pub trait Gateway: Send {
     fn fall_asleep(&mut self) -> bool {
         true
     }
+
+    /// Whether nothing of a group that leaves waits in queues of this gateway, other than what [`depart`](Self::depart) exports.
+    /// Asked at the end of a turn, when no other worker sends packets of the group here any more.
+    fn is_drained(&mut self) -> bool {
+        true
+    }
+
+    /// Exports the next part of a group that leaves, for the gateway of the new owner. Called once a turn, when all packets of
+    /// the group that came here are sent.
+    fn depart(&mut self, _env: &mut Env) -> Departure {
+        Departure::Done
+    }
+
+    /// Takes in what has come of a group on its way here. True: it is complete. Called once a turn.
+    fn arrive(&mut self, _env: &mut Env) -> bool {
+        true
+    }
+
+    /// A group has arrived, and its packets that were held are forwarded.
+    fn arrived(&mut self, _arrival: Arrival, _env: &mut Env) {}
 
     /// Ends the worker's sleep when a command waits.
     fn waker(&self) -> Option<&Waker> {

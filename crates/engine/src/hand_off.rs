@@ -1,11 +1,14 @@
 //! Packets that came in by another worker than their subscriber's.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use frame::Frame;
 use table::mesh::{Node, mesh};
 use table::waker::Waker;
 
+use crate::gateway::PortId;
+use crate::moves::ARRIVING;
 use crate::steer::{Most, Owner, Steer, SteerKey};
 
 /// A worker's ends of the hand-off rings, and the steering table.
@@ -19,10 +22,18 @@ pub struct HandOff {
     wakers: Arc<[Waker]>,
     /// Workers handed to in this turn, to be woken once.
     touched: u64,
+    /// Marks that came, by sender.
+    marks: u64,
+    /// Packets of a group on its way to this worker; none: there is none.
+    held: Option<VecDeque<(PortId, Frame)>>,
 }
 
 /// Packets a ring between two workers holds.
 const RING: usize = 1024;
+/// The port of what is no packet but a mark.
+const MARK: u8 = u8::MAX;
+/// No worker: the packet is to be held here.
+pub(crate) const HERE: Owner = Owner::MAX;
 
 impl HandOff {
     /// One for each of `workers` workers, joined with each other. `wakers` are theirs, by number; there may be fewer.
@@ -30,12 +41,17 @@ impl HandOff {
         let (steer, wakers): (Arc<Steer>, Arc<[Waker]>) = (Arc::new(steer), wakers.into());
         let make = |node: Node<_>| {
             let ours = steer.most_of(node.me() as Owner); // as many workers as owners have numbers
-            Self { node, steer: steer.clone(), ours, wakers: wakers.clone(), touched: 0 }
+            Self { node, steer: steer.clone(), ours, wakers: wakers.clone(), touched: 0, marks: 0, held: None }
         };
         mesh(workers, RING).into_iter().map(make).collect()
     }
 
-    /// The other worker that owns the subscriber, if it is another.
+    /// This worker's number.
+    pub(crate) fn me(&self) -> Owner {
+        self.node.me() as Owner // as many workers as owners have numbers
+    }
+
+    /// The other worker that owns the subscriber, if it is another; or that its packets are held here, as `send` takes it.
     #[inline(always)]
     pub(crate) fn elsewhere(&self, key: SteerKey) -> Option<Owner> {
         if self.ours.has(key) { None } else { self.other(key) }
@@ -43,12 +59,75 @@ impl HandOff {
 
     #[inline(never)]
     fn other(&self, key: SteerKey) -> Option<Owner> {
-        self.steer.owner(key).filter(|owner| usize::from(*owner) != self.node.me())
+        let owner = self.steer.owner(key)?;
+        if usize::from(owner & !ARRIVING) != self.node.me() {
+            return Some(owner & !ARRIVING);
+        }
+        (owner & ARRIVING != 0 && self.held.is_some()).then_some(HERE)
+    }
+
+    /// Holds packets of a group on its way here from now on, as many as there is room for; marks of earlier moves are
+    /// forgotten.
+    pub(crate) fn hold(&mut self, room: VecDeque<(PortId, Frame)>) {
+        self.marks = 0;
+        self.held = Some(room);
+    }
+
+    /// Whether packets of a group on its way here are held.
+    #[inline(always)]
+    pub(crate) fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether any are.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.is_empty())
+    }
+
+    /// What was held, in the order in which it came; nothing is held any more.
+    pub(crate) fn end_hold(&mut self) -> VecDeque<(PortId, Frame)> {
+        self.held.take().unwrap_or_default()
+    }
+
+    /// Forgets the marks that came: another group is about to leave.
+    pub(crate) fn forget_marks(&mut self) {
+        self.marks = 0;
+    }
+
+    /// Whether those workers' marks have come.
+    pub(crate) fn has_marks(&self, of: u64) -> bool {
+        self.marks & of == of
+    }
+
+    /// Puts a mark behind everything that was handed to a worker. False: its ring is full.
+    #[must_use]
+    pub(crate) fn mark(&mut self, to: Owner) -> bool {
+        self.send(to, MARK, Frame::none()).is_ok()
+    }
+
+    /// Has a worker woken at the next [`nudge`](Self::nudge).
+    pub(crate) fn touch(&mut self, worker: Owner) {
+        self.touched |= 1 << (worker & 63);
+    }
+
+    /// Holds a packet; gives it back when there is no room.
+    #[inline(never)]
+    pub(crate) fn hold_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
+        match &mut self.held {
+            Some(held) if held.len() < held.capacity() => {
+                held.push_back((port, frame));
+                Ok(())
+            }
+            _ => Err(frame),
+        }
     }
 
     /// Hands a packet over; gives it back when the ring is full.
     #[inline]
     pub(crate) fn send(&mut self, to: Owner, port: u8, frame: Frame) -> Result<(), Frame> {
+        if to == HERE {
+            return self.hold_one(port, frame);
+        }
         self.node.send(to.into(), (port, frame)).map_err(|(_, frame)| frame)?;
         self.touched |= 1 << (to & 63);
         Ok(())
@@ -71,7 +150,11 @@ impl HandOff {
     /// Takes up to `max` packets others handed over.
     #[inline]
     pub(crate) fn receive(&mut self, max: usize, mut each: impl FnMut(u8, Frame)) -> usize {
-        self.node.recv(max, |_, (port, frame)| each(port, frame))
+        let marks = &mut self.marks;
+        self.node.recv(max, |from, (port, frame)| match port {
+            MARK => *marks |= 1 << (from & 63),
+            _ => each(port, frame),
+        })
     }
 
     /// Whether nothing waits.

@@ -52,6 +52,7 @@ pub mod drops;
 mod gateway;
 mod hand_off;
 mod idle;
+mod moves;
 mod pipeline;
 mod reason;
 mod stats;
@@ -64,6 +65,7 @@ pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
 pub use gateway::{Gateway, PortId, WorkerInit};
 pub use hand_off::HandOff;
 pub use idle::Idle;
+pub use moves::{ARRIVING, Arrival, Departure, Moves};
 #[doc(hidden)]
 pub use pipeline::Walk;
 pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageId, StageSpan};

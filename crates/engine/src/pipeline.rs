@@ -7,6 +7,7 @@ use frame::{Arena, Pool};
 use crate::burst::Burst;
 use crate::clock::{Clock, Look, Looks};
 use crate::drops;
+use crate::moves::Moves;
 use crate::reason::{Drop, Punt, Reason};
 use crate::stats::{Io, Stats};
 use crate::trace::Tracer;
@@ -58,6 +59,8 @@ pub struct Env {
     /// Frames of our own that are as if they had come in by a port, for another worker.
     pub(crate) passed_on: Vec<(u8, frame::Frame)>,
     pub(crate) outbox_room: usize,
+    /// Groups that move to or from this worker.
+    pub moves: Moves,
     /// Which bursts are timed stage by stage.
     pub(crate) looks: Looks,
 }

@@ -3,6 +3,7 @@
 mod cpu_meter; // CPU time beside cycles
 mod door; // a port, and what waits to leave by it
 mod elsewhere; // what is other workers', or comes in again
+mod moving; // a group that moves to or from this worker
 mod sleep; // without packets
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +18,7 @@ use crate::drops;
 use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
 use crate::idle::{Idle, Pace};
+use crate::moves::Moves;
 use crate::pipeline::Env;
 use crate::reason::Drop;
 use crate::stats::{Io, Layout, Stats};
@@ -60,6 +62,8 @@ pub struct Worker<G: Gateway> {
     meter: CpuMeter,
     /// When the first of the packets that wait for a kick was given to its port, in cycles.
     unkicked_since: Option<u64>,
+    /// When the first packet was held of a group on its way here, in nanoseconds.
+    first_held: Option<u64>,
 }
 
 const TICK_NS: u64 = 1_000_000;
@@ -95,6 +99,7 @@ impl<G: Gateway> Worker<G> {
                 outbox: Vec::with_capacity(OUTBOX),
                 passed_on: Vec::with_capacity(OUTBOX),
                 outbox_room: OUTBOX,
+                moves: Moves::default(),
                 looks: Looks::default(),
             },
             burst: Burst::default(),
@@ -107,6 +112,7 @@ impl<G: Gateway> Worker<G> {
             next_tick: 0,
             stale: false,
             unkicked_since: None,
+            first_held: None,
         }
     }
 
@@ -192,14 +198,17 @@ impl<G: Gateway> Worker<G> {
         self.env.turn += 1;
         let commands = self.gateway.control(&mut self.env);
         let mut spent = Spent::default();
+        let moving = !self.env.moves.is_idle();
         // What waited goes first: packets of the same flow that come now must not overtake it.
-        let released = self.release::<C>(&mut spent);
+        let arrived = if moving { self.begin_moves::<C>(&mut spent) } else { 0 };
+        let released = arrived + self.release::<C>(&mut spent);
         let mut came = 0;
         for id in 0..self.ports.len() {
             came += self.serve::<C>(id, &mut spent);
         }
         came += self.take_over::<C>(&mut spent);
         let packets = released + came + self.flush(&mut spent);
+        let moves = moving && self.end_moves();
         if self.unkicked_since.is_none() {
             self.env.drained = self.ports.iter().map(|door| door.empty_at).min().unwrap_or(self.env.turn);
         }
@@ -216,7 +225,7 @@ impl<G: Gateway> Worker<G> {
             self.pace.packets(came as u64, start, end);
         }
         self.account(spent, end.wrapping_sub(start), moved, end);
-        moved || commands > 0
+        moved || moves || commands > 0
     }
 
     /// One port: service, receive, pipeline.
@@ -480,6 +489,11 @@ impl<G: Gateway> Worker<G> {
             self.env.pool.give(frame);
         }
         if let Some(hand_off) = &mut self.hand_off {
+            for (_, frame) in hand_off.end_hold() {
+                self.env.stats.add(Io::HandedIn, 1);
+                self.env.stats.drop_outside(drops::NO_OWNER, frame.len());
+                self.env.pool.give(frame);
+            }
             while !hand_off.is_empty() {
                 hand_off.receive(BURST, |_, frame| {
                     self.env.stats.add(Io::HandedIn, 1);

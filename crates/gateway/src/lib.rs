@@ -57,6 +57,7 @@ pub mod json;
 pub mod load;
 pub mod log;
 pub mod metrics;
+pub mod moves;
 pub mod nat;
 pub mod outputs;
 pub mod privilege;

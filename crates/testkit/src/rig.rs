@@ -241,6 +241,14 @@ impl<G: Gateway> Rig<G> {
         }
     }
 
+    /// Turns one of the workers.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    pub fn turn_of(&mut self, worker: usize) {
+        self.seats[worker].worker.turn();
+    }
+
     /// Ends the workers and checks the conservation laws: every packet that came in went out or was named, and every
     /// slot is back.
     ///

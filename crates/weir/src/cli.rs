@@ -15,7 +15,7 @@ use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
 use crate::probe::ProbeArgs;
 use crate::report::ReportArgs;
-use bng::product::SubscriberArgs;
+use bng::product::{MoveArgs, SubscriberArgs};
 use cmts::product::CmtsArgs;
 use cpsim::CpArgs;
 
@@ -70,6 +70,7 @@ How they fit together:
      ├─ weir schema …      prints the JSON schema of what a command prints with --json
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      ├─ weir subscriber …  shows a subscriber of a broadband gateway, ends its leases
+     ├─ weir move …        moves a subscriber group of a broadband gateway to another worker
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
      └─ weir ledger …      checks a ledger that does not open, and saves what can be read
   weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
@@ -105,6 +106,8 @@ pub enum Command {
     Cmts(CmtsArgs),
     /// Show a subscriber of a running broadband gateway, or end its leases.
     Subscriber(SubscriberArgs),
+    /// Move a subscriber group of a running broadband gateway to another worker.
+    Move(MoveArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
     /// Check a ledger, and save what can be read of a damaged one.

@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         Command::Shell(command) => GATEWAYS.perform(&command),
         Command::Cmts(args) => cmts::product::cmts(&args),
         Command::Subscriber(args) => bng::product::subscriber(&args),
+        Command::Move(args) => bng::product::move_group(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
         Command::Cp(args) => cpsim::run(&args),

@@ -6,7 +6,7 @@ use dataplane::config::{ConfigError, wrong};
 
 use gateway::shell::Sections;
 
-use super::{CORE, Config, Group, Layout, Nat, Port, Role};
+use super::{CORE, Config, Group, Layout, Nat, ParkSection, Port, Role};
 
 impl Config {
     /// Checks everything that types do not.
@@ -21,6 +21,7 @@ impl Config {
         self.check_radius()?;
         (0..self.port.len()).try_for_each(|n| self.port_rate(n).map(drop))?;
         self.queue_limits()?;
+        self.park.iter().try_for_each(ParkSection::check)?;
         // Names, ranges and addresses are found out by expanding them.
         let layout = self.layout()?;
         let Some(nat) = &self.nat else { return Ok(()) };

@@ -24,6 +24,27 @@ impl Control {
         (0..self.links.len()).for_each(|worker| self.ask_on(worker));
     }
 
+    /// A group has moved: what was still to be asked about its subscribers is asked of their worker.
+    pub(super) fn ask_moved(&mut self, of: &gateway::moves::Move) {
+        let (from, to) = (usize::from(of.from), usize::from(of.to));
+        let is_moved = |subscribers: &[Option<crate::record::SubscriberSpec>], handle: u32| {
+            subscribers.get(handle as usize).copied().flatten().is_some_and(|spec| spec.group == of.group)
+        };
+        if self.worker(of.group) != Ok(to) || from.max(to) >= self.reports.workers.len() {
+            return;
+        }
+        let left = std::mem::take(&mut self.reports.workers[from].left);
+        let (moved, stay) = left.into_iter().partition(|handle| is_moved(&self.subscribers, *handle));
+        self.reports.workers[from].left = stay;
+        let new = &mut self.reports.workers[to];
+        let idle = !new.waits;
+        std::collections::VecDeque::extend(&mut new.left, std::collections::VecDeque::into_iter(moved));
+        if idle && !new.left.is_empty() {
+            new.waits = true;
+            self.ask_on(to);
+        }
+    }
+
     /// Asks a worker for the next few.
     pub(super) fn ask_on(&mut self, worker: usize) {
         let (question, report_of) = (self.reports.question, &mut self.reports.workers[worker]);
@@ -102,6 +123,7 @@ impl Control {
                     self.removed.push((handle, Usage::default()));
                 }
                 Ok(Answer::Blocks(blocks)) if blocks.question == self.blocks.0 => self.blocks.1 = Some(blocks),
+                Ok(Answer::Moved(_, done)) => self.moves.answered(done),
                 Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
                 Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
                 _ => {}

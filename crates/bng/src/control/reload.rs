@@ -53,7 +53,12 @@ impl Live<Config> for Control {
         self.check_marks(config)?;
         self.check_gardens(config)?;
         self.check_shapes(config)?;
+        if self.moves.is_busy() {
+            return Err(wrong(&[&"group"], "a group moves to another worker", "try again when it has: `weir show groups`"));
+        }
         let (mut layout, lists) = self.prepare_lists(&numbered)?;
+        // Groups stay where they have moved to.
+        layout.groups.iter_mut().zip(&self.layout.groups).for_each(|(group, now)| group.worker = now.worker);
         self.check_rows(&numbered, &layout)?;
         let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
         let nat = if gateway::nat::is_changed(keys) {
@@ -80,6 +85,7 @@ impl Live<Config> for Control {
 
     fn apply(&mut self, change: Change) {
         self.config = change.config;
+        self.set_park();
         if let Some(routes) = change.routes {
             self.neighbourhood.set_routes(routes);
             self.publish_tables();

@@ -64,5 +64,6 @@ const OWN: &[LiveKey] = &[
     key("radius.nas_identifier", "Counts for requests from now on."),
     key("radius.interim_seconds", "Sessions to which no server gave an interval have the new one from now on."),
     key("radius.reject_seconds", "Counts for lines rejected from now on."),
+    key("park", "Counts from the next second on; groups that have moved stay until it is time for others."),
     key("punt", "Workers have the new rates in their next turn; what was spent stays spent."),
 ];

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use engine::PortId;
+use engine::{Io, PortId, StatsView};
 use gateway::connected::{Connected, LOOK};
 use gateway::metrics::Kind::{Counter, Gauge};
 use gateway::metrics::{Known, Page};
@@ -16,7 +16,7 @@ use gateway::watch::Level;
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, QueueView, QueuesView, Reply, Request, RequestView,
+    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView, Reply, Request, RequestView,
     RuleView, SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
@@ -34,6 +34,8 @@ pub struct Observer {
 
 /// A worker answers in its next turn; a stopped one never.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// A group moves once those before it have.
+const MOVE_PATIENCE: Duration = Duration::from_secs(60);
 /// Rows of a page, where none are asked for, and at most.
 const PAGE: usize = 50;
 const MOST: usize = 10_000;
@@ -87,9 +89,42 @@ impl Observer {
         Ok(view.sorted())
     }
 
+    /// Has a group move; returns when it has.
+    fn move_group(&self, group: &str, to_worker: u16) -> Result<MovedView, String> {
+        let (number, from_worker) = {
+            let mut control = self.control();
+            let number = control.group_named(group).map_err(|refusal| refusal.to_string())?;
+            let from = control.layout().groups.get(usize::from(number)).map_or(0, |group| group.worker);
+            control.move_group(number, to_worker).map_err(|refusal| refusal.to_string())?;
+            (number, from)
+        };
+        let begin = Instant::now();
+        let ended = |control: &mut Control| {
+            let last = control.moves().last(number);
+            last.filter(|_| !control.moves().concerns(number))
+        };
+        let (outcome, _) = self.awaited_for(MOVE_PATIENCE, ended)?;
+        if outcome.failed {
+            return Err(format!("group \"{group}\" stays on worker {from_worker}: worker {to_worker} has no memory for it"));
+        }
+        Ok(MovedView {
+            group: group.to_owned(),
+            from_worker,
+            to_worker,
+            subscribers: outcome.subscribers,
+            took_us: begin.elapsed().as_micros() as u64,
+            pause_us: outcome.arrival.pause_ns / 1000,
+            held_packets: outcome.arrival.held,
+        })
+    }
+
     /// What control has once workers have answered.
-    fn awaited<T>(&self, mut got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
-        let until = Instant::now() + PATIENCE;
+    fn awaited<T>(&self, got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
+        self.awaited_for(PATIENCE, got)
+    }
+
+    fn awaited_for<T>(&self, time: Duration, mut got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
+        let until = Instant::now() + time;
         loop {
             {
                 let mut control = self.control();
@@ -141,6 +176,7 @@ impl Observer {
                 self.shell.call_control();
                 Ok(BngReply::Cleared(name))
             }
+            BngRequest::Move { group, worker } => self.move_group(group, *worker).map(BngReply::Moved),
             BngRequest::Find { subscriber } => {
                 if let Ok(address) = subscriber.parse() {
                     return Ok(BngReply::Address(address));
@@ -161,7 +197,15 @@ impl Product for Observer {
     }
 
     fn turn(&self) {
-        self.control().poll(self.shell.now_ns());
+        let now = self.shell.now_ns();
+        let mut control = self.control();
+        control.poll(now);
+        if control.is_park_due(now) {
+            let wall = self.shell.wall_clock();
+            let minute = (wall.epoch_ns.saturating_add(wall.now) / 60_000_000_000 % 1440) as u16; // fewer than 1440
+            let busy: Vec<u64> = self.shell.workers().iter().map(|ends| busy_cycles(&ends.stats)).collect();
+            control.park(now, minute, &busy);
+        }
     }
 
     fn wait(&self, since: Duration) -> Wait {
@@ -211,6 +255,12 @@ impl Product for Observer {
     fn hindrances(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Cycles in which a worker has carried packets.
+fn busy_cycles(stats: &StatsView) -> u64 {
+    let parts = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles];
+    parts.into_iter().map(|part| stats.io(part)).sum()
 }
 
 /// The subscriber with a name, or with an address.
@@ -386,9 +436,20 @@ fn queues(control: &Control, spec: &SubscriberSpec, reports: &Reports) -> Vec<Qu
 
 fn groups(control: &Control, reports: &Reports) -> GroupsView {
     let config = control.config();
-    let group =
-        |group: &crate::config::Group| GroupView { name: group.name.clone(), worker: group.worker, subscribers: 0 };
-    let mut groups: Vec<_> = config.group.iter().map(group).collect();
+    let group = |(number, group): (u16, &crate::config::Group)| {
+        let last = control.moves().last(number);
+        GroupView {
+            name: group.name.clone(),
+            worker: control.layout().groups.get(usize::from(number)).map_or(group.worker, |plan| plan.worker),
+            home_worker: group.worker,
+            subscribers: 0,
+            moving: control.moves().concerns(number),
+            moves: last.map_or(0, |last| last.1),
+            last_move_us: last.map(|last| last.0.took_ns / 1000),
+            last_pause_us: last.map(|last| last.0.arrival.pause_ns / 1000),
+        }
+    };
+    let mut groups: Vec<_> = (0..).zip(&config.group).map(group).collect();
     for spec in control.subscribers() {
         groups[usize::from(spec.group)].subscribers += 1;
     }
@@ -414,6 +475,7 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
         learnt: reports.workers.iter().map(|report| report.counts.learnt).sum(),
         unanswered: control.unanswered(),
         lost_events: control.lost_events(),
+        moves_failed: control.moves().counts().1,
     }
 }
 
@@ -425,6 +487,16 @@ fn page(view: &GroupsView, sessions: &SessionsView, waiting: (u64, u64)) -> Page
     for group in &view.groups {
         family.sample(&[("group", &group.name)], group.subscribers);
     }
+    let mut family = page.family("weir_group_worker", Gauge, "The worker that owns a group.");
+    for group in &view.groups {
+        family.sample(&[("group", &group.name)], group.worker);
+    }
+    let mut family = page.family("weir_group_moves_total", Counter, "Moves of a group to another worker.");
+    for group in &view.groups {
+        family.sample(&[("group", &group.name)], group.moves);
+    }
+    let help = "Moves of groups that a worker had no memory for: nothing has changed.";
+    page.one("weir_group_moves_failed_total", Counter, help, view.moves_failed);
     let help = "Control packets of access lines, by class.";
     let mut family = page.family("weir_control_packets_total", Counter, help);
     for class in &view.classes {

@@ -52,6 +52,13 @@ pub enum BngRequest {
         /// Its name, or an address.
         subscriber: String,
     },
+    /// Moves a group to another worker. The answer comes when it has moved.
+    Move {
+        /// Its name.
+        group: String,
+        /// The worker's number.
+        worker: u16,
+    },
     /// An address of the subscriber with that name.
     Find {
         /// Its name, or an address.
@@ -129,6 +136,27 @@ pub enum BngReply {
     Cleared(String),
     /// A subscriber's address.
     Address(IpAddr),
+    /// A group that has moved.
+    Moved(MovedView),
+}
+
+/// A group that has moved to another worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedView {
+    /// The group's name.
+    pub group: String,
+    /// The worker that owned it.
+    pub from_worker: u16,
+    /// The worker that owns it now.
+    pub to_worker: u16,
+    /// Its subscribers.
+    pub subscribers: u64,
+    /// From the request to the end of the move, in microseconds.
+    pub took_us: u64,
+    /// How long the first of its packets waited that came while its state went over, in microseconds.
+    pub pause_us: u64,
+    /// Packets that waited for its state.
+    pub held_packets: u64,
 }
 
 /// Sessions, and what became of requests for them.
@@ -260,6 +288,8 @@ pub struct GroupsView {
     pub unanswered: u64,
     /// Events that workers could not report because their ring to control was full.
     pub lost_events: u64,
+    /// Moves of groups that a worker had no memory for.
+    pub moves_failed: u64,
 }
 
 /// A group.
@@ -267,10 +297,20 @@ pub struct GroupsView {
 pub struct GroupView {
     /// Its name.
     pub name: String,
-    /// The worker that owns it.
+    /// The worker that owns it now.
     pub worker: u16,
+    /// The worker that the configuration gives it.
+    pub home_worker: u16,
     /// Its subscribers.
     pub subscribers: u64,
+    /// It moves, or waits to move.
+    pub moving: bool,
+    /// Moves it has made.
+    pub moves: u64,
+    /// How long its last move took, in microseconds.
+    pub last_move_us: Option<u64>,
+    /// How long the first of its packets waited in that move, in microseconds.
+    pub last_pause_us: Option<u64>,
 }
 
 /// Control packets of a class.

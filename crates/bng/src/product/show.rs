@@ -6,7 +6,9 @@ use gateway::show::{Look, Table as Shown, View};
 use gateway::tables::{Style, Table, bytes, count, many};
 use serde::Serialize;
 
-use super::protocol::{BngReply, BngRequest, Filter, GroupsView, QueuesView, Request, SessionsView, SubscribersView};
+use super::protocol::{
+    BngReply, BngRequest, Filter, GroupsView, MovedView, QueuesView, Request, SessionsView, SubscribersView,
+};
 
 /// All of them.
 pub const VIEWS: &[View] = &[
@@ -51,7 +53,7 @@ struct Groups;
 impl Shown for Groups {
     type Seen = BngReply;
     const TOPIC: &'static str = "groups";
-    const HELP: &'static str = "Subscriber groups; control packets by class, and access lists' rules besides";
+    const HELP: &'static str = "Subscriber groups, their workers and moves; control packets by class; access lists' rules";
 
     fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Bng(BngRequest::Groups))
@@ -102,7 +104,21 @@ pub fn text(view: &BngReply, style: Style) -> String {
         BngReply::Groups(view) => groups(view, style),
         BngReply::Queues(view) => queues(view, style),
         BngReply::Address(address) => format!("{address}\n"),
+        BngReply::Moved(view) => moved(view),
     }
+}
+
+fn moved(view: &MovedView) -> String {
+    let subscribers = many(view.subscribers as usize, "subscriber");
+    format!(
+        "{} moved from worker {} to worker {} in {:.1} ms: {subscribers}; {} waited, the first for {:.3} ms\n",
+        view.group,
+        view.from_worker,
+        view.to_worker,
+        view.took_us as f64 / 1e3,
+        many(view.held_packets as usize, "packet"),
+        view.pause_us as f64 / 1e3,
+    )
 }
 
 fn subscribers(view: &SubscribersView, style: Style) -> String {
@@ -183,9 +199,16 @@ fn queues(view: &QueuesView, style: Style) -> String {
 }
 
 fn groups(view: &GroupsView, style: Style) -> String {
-    let mut table = Table::new(&["group", ">worker", ">subscribers"]);
+    let mut table = Table::new(&["group", ">worker", ">subscribers", ">moves", ">last took", ">packets waited"]);
+    let ms = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), |us| format!("{:.3} ms", us as f64 / 1e3));
     for row in &view.groups {
-        table.row([row.name.clone(), row.worker.to_string(), count(row.subscribers)]);
+        let worker = match () {
+            () if row.moving => format!("{}, moves", row.worker),
+            () if row.worker != row.home_worker => format!("{}, of {}", row.worker, row.home_worker),
+            () => row.worker.to_string(),
+        };
+        let (last, pause) = (ms(row.last_move_us), ms(row.last_pause_us));
+        table.row([row.name.clone(), worker, count(row.subscribers), count(row.moves), last, pause]);
     }
     let mut out = format!("{}\n\n{}", style.strong(&many(view.groups.len(), "group")), table.render(style));
     let mut table = Table::new(&["control packets", ">so far", ">over the limit"]);

@@ -19,6 +19,7 @@ use wire::{L3L4, fast};
 use super::SlowPath;
 use crate::drops;
 use crate::lane::{Bng, Lane, NOBODY, State};
+use crate::moving::is_elsewhere;
 use crate::steer::Side;
 
 /// The pipeline that packets wait for.
@@ -136,7 +137,7 @@ impl SlowPath {
                 env.stats.drop_outside(drops::NO_ROUTE, frame.len());
                 env.pool.give(frame);
             }
-            Some(id) if owner.is_some_and(|owner| owner != self.worker) => {
+            Some(id) if owner.is_some_and(|owner| is_elsewhere(owner, self.worker, env)) => {
                 env.stats.add(Io::Released, 1);
                 env.pass_on(id, frame);
             }
@@ -209,7 +210,7 @@ impl SlowPath {
         frame.meta.flags |= flags::INSIDE;
         // Another worker's subscriber: on as if the core had sent it.
         let owner = owner_of(about, &frame, to, state, env);
-        if owner.is_some_and(|owner| owner != self.worker) {
+        if owner.is_some_and(|owner| is_elsewhere(owner, self.worker, env)) {
             env.pass_on(id, frame);
             return true;
         }

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use table::bucket;
+use table::records::Line;
 
-use super::Subscribers;
+use super::{NO_GROUP, Subscribers};
 use crate::config::{GroupPlan, ProfilePlan};
-use crate::record::{Meter, flags};
+use crate::record::{LINES, Meter, flags};
 
 /// What subscribers are installed by; profiles and groups keep their numbers.
 #[derive(Debug)]
@@ -23,6 +24,40 @@ pub struct Rules {
 }
 
 impl Subscribers {
+    /// Lines of a group are this worker's from now on.
+    pub(crate) fn adopt(&mut self, group: u16) {
+        self.own_lines(group, group);
+    }
+
+    /// Lines of a group are not this worker's any more.
+    pub(crate) fn disown(&mut self, group: u16) {
+        self.own_lines(group, NO_GROUP);
+    }
+
+    fn own_lines(&mut self, group: u16, owned: u16) {
+        let Some(view) = self.groups.get(usize::from(group)) else { return };
+        let (first, count) = (usize::from(view.plan.s_vlans.first), usize::from(view.plan.s_vlans.count));
+        for port in &view.plan.ports {
+            let entries = self.vlans.get_mut(usize::from(*port)).and_then(|vlans| vlans.get_mut(first..first + count));
+            entries.into_iter().flatten().for_each(|entry| entry.group = owned);
+        }
+    }
+
+    /// The record of a subscriber as it lies in memory; none: it is not here.
+    pub(crate) fn lines_of(&self, handle: u32) -> Option<[Line; LINES]> {
+        self.records.get(self.record_of(handle)?, LINES)?.first_chunk().copied()
+    }
+
+    /// Overwrites the record of a subscriber that is installed here by that of the worker it was on. False: it is not.
+    pub(crate) fn put_lines(&mut self, handle: u32, lines: &[Line; LINES]) -> bool {
+        let record = self.record_of(handle).and_then(|record| self.records.get_mut(record, LINES));
+        let own = record.and_then(|own| own.first_chunk_mut());
+        own.is_some_and(|own: &mut [Line; LINES]| {
+            *own = *lines;
+            true
+        })
+    }
+
     /// Goes by other rules from now on, and leaves those it had in their place. Records that are there have what they had
     /// until [`refresh`](Self::refresh).
     pub fn set_rules(&mut self, rules: &mut Rules) {

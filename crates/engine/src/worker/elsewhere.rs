@@ -7,8 +7,11 @@ use crate::burst::AGAIN;
 use crate::clock::{Clock, Tsc};
 use crate::drops;
 use crate::gateway::{Gateway, PortId};
+use crate::hand_off::HERE;
 use crate::pipeline::Env;
+use crate::reason::Drop;
 use crate::stats::{Io, Stats};
+use crate::steer::Owner;
 
 impl<G: Gateway> Worker<G> {
     /// Gives packets of other workers' subscribers to those. Returns their bytes.
@@ -42,7 +45,7 @@ impl<G: Gateway> Worker<G> {
             match hand_off.send(owner, id, frame) {
                 Ok(()) => handed += 1,
                 Err(frame) => {
-                    stats.drop_outside(drops::HAND_OFF_FULL, frame.len());
+                    stats.drop_outside(full(owner), frame.len());
                     pool.give(frame);
                 }
             }
@@ -63,7 +66,7 @@ impl<G: Gateway> Worker<G> {
             let owner = self.hand_off.as_mut().zip(key).and_then(|(to, key)| Some((to.elsewhere(key)?, to)));
             let lost = match owner {
                 None => Some((drops::NO_OWNER, frame)),
-                Some((owner, to)) => to.send(owner, port, frame).err().map(|frame| (drops::HAND_OFF_FULL, frame)),
+                Some((owner, to)) => to.send(owner, port, frame).err().map(|frame| (full(owner), frame)),
             };
             match lost {
                 None => stats.add(Io::HandedOut, 1),
@@ -94,7 +97,9 @@ impl<G: Gateway> Worker<G> {
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.receive(room, keep);
         }
-        self.env.stats.add(Io::HandedIn, count as u64);
+        // Those that came again are this worker's; they were looked at.
+        let held = if self.env.moves.is_arriving() { self.hold_some(&mut came[..count]) } else { 0 };
+        self.env.stats.add(Io::HandedIn, (count - held) as u64);
         for id in 0..self.ports.len() as PortId {
             for (_, frame) in came[..count].iter_mut().filter(|(port, frame)| *port == id && !frame.is_none()) {
                 let _ = self.burst.push(frame.take()).map_err(|_| unreachable!("at most a burst"));
@@ -124,7 +129,7 @@ impl<G: Gateway> Worker<G> {
             };
             if let Err(frame) = to.send(owner, port, frame) {
                 stats.add(Io::HandedIn, 1);
-                stats.drop_outside(drops::HAND_OFF_FULL, frame.len());
+                stats.drop_outside(full(owner), frame.len());
                 pool.give(frame);
             }
         }
@@ -133,6 +138,11 @@ impl<G: Gateway> Worker<G> {
         }
         kept
     }
+}
+
+/// Why a worker does not take a packet.
+fn full(owner: Owner) -> Drop {
+    if owner == HERE { drops::MOVE_FULL } else { drops::HAND_OFF_FULL }
 }
 
 /// Sees to a frame for a port that is none: it comes in again, as far as there is room, or has no way to go.

@@ -1,0 +1,222 @@
+//! A group's state on its way from one worker to another: what control sends to begin it, and what the old owner exports for
+//! the new one.
+//!
+//! ```text
+//! old owner ─ parcels of records and of packets that wait ─► new owner ─ empty parcels ─► control
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::{ARRIVING, Arrival, Departure, Env, Io, Owner, PortId};
+use frame::Frame;
+use table::records::Line as CacheLine;
+use table::ring::{Consumer, Producer};
+use wire::fast;
+
+use crate::lane::State;
+use crate::record::{LINES, SubscriberSpec};
+use crate::steer::Directory;
+use crate::{drops, punts};
+
+/// Subscribers that the old owner exports in one turn.
+pub const EACH: usize = 512;
+
+/// Part of a group's state.
+#[derive(Default)]
+pub struct Parcel {
+    /// Subscribers it was made of.
+    count: usize,
+    /// Subscribers by handle: link header, hardware address, policers and counters.
+    records: Vec<(u32, [CacheLine; LINES])>,
+    /// Packets that waited in subscribers' queues, in order.
+    frames: Vec<(u32, Frame)>,
+}
+
+impl Parcel {
+    /// An empty one with room for [`EACH`] subscribers.
+    pub fn empty() -> Box<Self> {
+        Box::new(Self { count: 0, records: Vec::with_capacity(EACH), frames: Vec::new() })
+    }
+}
+
+/// What the old owner is told of a group that leaves.
+pub struct Leave {
+    /// The group's subscribers.
+    pub handles: Box<[u32]>,
+    /// How many of them are exported.
+    pub next: usize,
+    /// Room for all of them.
+    pub empty: Vec<Box<Parcel>>,
+    /// To the new owner.
+    pub parcels: Producer<Box<Parcel>>,
+    /// The new owner.
+    pub to: Owner,
+    /// Workers that may send packets of the group, as bits.
+    pub others: u64,
+}
+
+/// What the new owner is told of a group that comes.
+pub struct Come {
+    /// The old owner.
+    pub from: Owner,
+    /// From it.
+    pub parcels: Consumer<Box<Parcel>>,
+    /// Subscribers that are still to come.
+    pub left: usize,
+    /// Room for packets of the group that come before its state.
+    pub room: VecDeque<(PortId, Frame)>,
+    /// Parcels that were taken in: control's to free.
+    pub taken: Vec<Box<Parcel>>,
+    /// Subscribers that were not installed here.
+    pub missing: usize,
+    /// What became of it.
+    pub arrival: Arrival,
+}
+
+/// A step of a group's move, for one worker.
+pub enum Step {
+    /// Have room for the lines of a group.
+    Adopt(u16),
+    /// Install copies of subscribers of a group that is on its way here.
+    Copy(Box<[SubscriberSpec]>),
+    /// The group is to leave.
+    Leave(Box<Leave>),
+    /// The group is to come.
+    Come(Box<Come>),
+    /// Go by another directory; `mark`: it is the one by which the group is its new owner's, and this was the old one.
+    Steer {
+        /// The directory; afterwards the one before.
+        directory: Arc<Directory>,
+        /// The old owner.
+        mark: Option<Owner>,
+    },
+    /// Free copies of subscribers that are another worker's now.
+    Discard(Box<[u32]>),
+    /// The lines of a group are not this worker's any more.
+    Disown(u16),
+}
+
+impl Step {
+    /// Carries it out. False: it failed, and the move cannot go on.
+    pub(crate) fn carry_out(
+        &mut self,
+        state: &mut State,
+        (leave, come): (&mut Option<Box<Leave>>, &mut Option<Box<Come>>),
+        env: &mut Env,
+    ) -> bool {
+        match self {
+            Self::Adopt(group) => state.subscribers.adopt(*group),
+            Self::Disown(group) => state.subscribers.disown(*group),
+            Self::Copy(specs) => {
+                let now = env.now;
+                return specs.iter().all(|spec| state.install(spec, now, |frame| env.pool.give(frame)).is_ok());
+            }
+            Self::Steer { directory, mark } => {
+                std::mem::swap(&mut state.directory, directory);
+                if let Some(from) = mark {
+                    env.moves.switched(*from);
+                }
+            }
+            Self::Discard(handles) => {
+                for handle in handles {
+                    if let Some(shaper) = &mut state.shaper {
+                        shaper.remove(*handle, |frame| env.pool.give(frame));
+                    }
+                    state.subscribers.remove(*handle);
+                }
+            }
+            Self::Leave(_) | Self::Come(_) => return self.begin(leave, come, env),
+        }
+        true
+    }
+
+    /// A group is to leave or to come: the rest is between turns. What stays behind is control's to free.
+    fn begin(&mut self, leave: &mut Option<Box<Leave>>, come: &mut Option<Box<Come>>, env: &mut Env) -> bool {
+        match std::mem::replace(self, Self::Disown(u16::MAX)) {
+            Self::Leave(new) => {
+                env.moves.depart(new.to, new.others);
+                *leave = Some(new);
+            }
+            Self::Come(mut new) => {
+                env.moves.arrive(new.from, std::mem::take(&mut new.room));
+                *come = Some(new);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl Leave {
+    /// Exports the next few.
+    pub(crate) fn export(&mut self, state: &mut State, env: &mut Env) -> Departure {
+        if self.next >= self.handles.len() {
+            return Departure::Done;
+        }
+        if self.parcels.room() == 0 {
+            return Departure::Full;
+        }
+        let mut parcel = self.empty.pop().unwrap_or_default();
+        let few = self.handles.get(self.next..).unwrap_or_default();
+        for handle in few.iter().take(EACH) {
+            (self.next, parcel.count) = (self.next + 1, parcel.count + 1);
+            // One that is not here cannot have used anything.
+            let Some(lines) = state.subscribers.lines_of(*handle) else { continue };
+            parcel.records.push((*handle, lines));
+            if let Some(shaper) = &mut state.shaper {
+                shaper.remove(*handle, |frame| parcel.frames.push((*handle, frame)));
+            }
+        }
+        env.stats.add(Io::Released, parcel.frames.len() as u64);
+        env.stats.add(Io::HandedOut, parcel.frames.len() as u64);
+        let _ = self.parcels.push(parcel).map_err(|_| unreachable!("there is room"));
+        if self.next < self.handles.len() { Departure::More } else { Departure::Done }
+    }
+}
+
+impl Come {
+    /// Takes in what has come. True: that was all.
+    pub(crate) fn import(&mut self, state: &mut State, env: &mut Env) -> bool {
+        // As much as the old owner exports in a turn of its own, and a bit more to catch up.
+        for _ in 0..2 {
+            let Some(mut parcel) = self.parcels.pop() else { break };
+            self.left = self.left.saturating_sub(parcel.count);
+            for (handle, lines) in parcel.records.drain(..) {
+                self.missing += usize::from(!state.subscribers.put_lines(handle, &lines));
+            }
+            env.stats.add(Io::HandedIn, parcel.frames.len() as u64);
+            for (handle, frame) in parcel.frames.drain(..) {
+                wait(handle, frame, state, env);
+            }
+            self.taken.push(parcel);
+        }
+        self.left == 0
+    }
+}
+
+/// Has a packet wait that waited at the old owner.
+fn wait(handle: u32, mut frame: Frame, state: &mut State, env: &mut Env) {
+    let packet = env.pool.arena().bytes(&frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
+    let word = fast::be32(packet, 0).unwrap_or(0);
+    let dscp = if word >> 28 == 6 { word >> 22 & 0x3f } else { word >> 18 & 0x3f } as u8; // six bits
+    let profile = state.subscribers.record_of(handle).and_then(|record| state.subscribers.head(record));
+    let profile = profile.map(|head| head.profile);
+    let (Some(shaper), Some(profile)) = (&mut state.shaper, profile) else {
+        env.stats.drop_outside(drops::FLOW_GONE, frame.len());
+        return env.pool.give(frame);
+    };
+    let (leaf, class) = (shaper.find(handle), shaper.class(profile, dscp));
+    match shaper.push(leaf, class, &mut frame, env.now) {
+        Ok(()) => env.stats.terminated(punts::QUEUED),
+        Err(why) => {
+            env.stats.drop_outside(why.into(), frame.len());
+            env.pool.give(frame);
+        }
+    }
+}
+
+/// Whether a packet is to go to another worker, or to be held, by the owner of its subscriber.
+pub(crate) fn is_elsewhere(owner: Owner, me: Owner, env: &Env) -> bool {
+    owner & !ARRIVING != me || owner & ARRIVING != 0 && env.moves.is_arriving()
+}

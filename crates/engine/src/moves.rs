@@ -1,0 +1,111 @@
+//! Groups of subscribers that move from one worker to another: what workers do of it between bursts.
+//!
+//! ```text
+//! drain    every worker, as it takes the new steering table, puts a mark into its ring to the old owner
+//!          the old owner has all marks, and nothing waits in its own queues: no packet of the group is left there
+//! copy     the old owner exports the group's state to the new one, then puts a mark into its ring to it
+//! switch   the new owner has the state and that mark: it releases what it held, in the order in which it came
+//! ```
+//!
+//! From the moment a worker has the new table it sends the group's packets to the new owner, which holds them. A packet that
+//! went to the old owner is in its ring before the mark, so it is forwarded there before the state leaves; one that went to
+//! the new owner is released after the state is there. So packets that come in by one worker stay in order, and each is
+//! counted once. What announces the group afterwards is the gateway's.
+
+use std::collections::VecDeque;
+
+use frame::Frame;
+
+use crate::gateway::PortId;
+use crate::steer::Owner;
+
+/// Bit of an [`Owner`]: the subscriber's group is on its way to that worker, which holds packets until it is there.
+pub const ARRIVING: Owner = 1 << 15;
+
+/// How far the export of a group has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// There is more to export.
+    More,
+    /// The new owner has to take something first.
+    Full,
+    /// All is exported.
+    Done,
+}
+
+/// What a worker saw of a group that has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Packets that were held.
+    pub held: u64,
+    /// For how long the first of them was held, in nanoseconds.
+    pub pause_ns: u64,
+}
+
+/// A group that leaves this worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    pub to: Owner,
+    /// Workers whose marks are awaited, as bits.
+    pub awaited: u64,
+    /// Marks of earlier moves are not forgotten yet.
+    pub fresh: bool,
+    /// This worker has the new steering table.
+    pub switched: bool,
+    /// All is exported; only the mark is left.
+    pub exported: bool,
+}
+
+/// A group that comes to this worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arriving {
+    pub from: Owner,
+    /// The state is there.
+    pub complete: bool,
+}
+
+/// Moves that a worker takes part in: at most one at a time. The gateway tells of it while it carries out commands.
+#[derive(Default)]
+pub struct Moves {
+    pub(crate) leaving: Option<Leaving>,
+    pub(crate) arriving: Option<Arriving>,
+    /// The worker that is to have this worker's mark.
+    pub(crate) mark: Option<Owner>,
+    /// Room for packets to be held, until the worker takes it.
+    pub(crate) room: Option<VecDeque<(PortId, Frame)>>,
+}
+
+impl Moves {
+    /// A group of this worker leaves for worker `to`; `others` are the workers, as bits, that may send packets of it here.
+    /// Before any worker has the new steering table.
+    pub fn depart(&mut self, to: Owner, others: u64) {
+        self.leaving = Some(Leaving { to, awaited: others, fresh: true, switched: false, exported: false });
+    }
+
+    /// A group of worker `from` comes to this one; `room` is where its packets wait, as many as it has room for. Before any
+    /// worker has the new steering table.
+    pub fn arrive(&mut self, from: Owner, room: VecDeque<(PortId, Frame)>) {
+        self.arriving = Some(Arriving { from, complete: false });
+        self.room = Some(room);
+    }
+
+    /// This worker steers by the new table from now on; the group was worker `from`'s.
+    pub fn switched(&mut self, from: Owner) {
+        self.mark = Some(from);
+    }
+
+    /// Whether a group is about to leave: what waits in the gateway's own queues is to be released before packets that come.
+    pub fn is_departing(&self) -> bool {
+        self.leaving.is_some_and(|leaving| leaving.switched)
+    }
+
+    /// Whether a group is on its way here.
+    pub fn is_arriving(&self) -> bool {
+        self.arriving.is_some()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.leaving.is_none() && self.arriving.is_none() && self.mark.is_none()
+    }
+}
