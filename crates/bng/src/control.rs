@@ -156,6 +156,8 @@ pub struct Control {
     deadline: Option<u64>,
     /// Groups that move between workers.
     moves: gateway::moves::Moves,
+    /// Subscribers that the group that moves had at the begin.
+    moving: Vec<u32>,
     /// Commands about subscribers of the group that moves, in order.
     deferred: VecDeque<Command>,
     /// When groups move together onto fewer workers; none: never by themselves.
@@ -207,6 +209,7 @@ impl Control {
             sessions: None,
             deadline: None,
             moves: gateway::moves::Moves::default(),
+            moving: Vec::new(),
             deferred: VecDeque::new(),
             park: None,
         };

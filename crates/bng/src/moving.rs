@@ -5,10 +5,9 @@
 //! old owner ─ parcels of records and of packets that wait ─► new owner ─ empty parcels ─► control
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{ARRIVING, Arrival, Departure, Env, Io, Owner, PortId};
+use engine::{ARRIVING, Arrival, Departure, Env, Io, Owner, Room};
 use frame::Frame;
 use table::records::Line as CacheLine;
 use table::ring::{Consumer, Producer};
@@ -52,7 +51,7 @@ pub struct Leave {
     pub parcels: Producer<Box<Parcel>>,
     /// The new owner.
     pub to: Owner,
-    /// Workers that may send packets of the group, as bits.
+    /// All workers but the old owner, as bits.
     pub others: u64,
 }
 
@@ -60,12 +59,14 @@ pub struct Leave {
 pub struct Come {
     /// The old owner.
     pub from: Owner,
+    /// All workers but the new owner, as bits.
+    pub others: u64,
     /// From it.
     pub parcels: Consumer<Box<Parcel>>,
     /// Subscribers that are still to come.
     pub left: usize,
     /// Room for packets of the group that come before its state.
-    pub room: VecDeque<(PortId, Frame)>,
+    pub room: Room,
     /// Parcels that were taken in: control's to free.
     pub taken: Vec<Box<Parcel>>,
     /// Subscribers that were not installed here.
@@ -88,8 +89,8 @@ pub enum Step {
     Steer {
         /// The directory; afterwards the one before.
         directory: Arc<Directory>,
-        /// The old owner.
-        mark: Option<Owner>,
+        /// The old owner and the new one.
+        mark: Option<(Owner, Owner)>,
     },
     /// Free copies of subscribers that are another worker's now.
     Discard(Box<[u32]>),
@@ -114,8 +115,8 @@ impl Step {
             }
             Self::Steer { directory, mark } => {
                 std::mem::swap(&mut state.directory, directory);
-                if let Some(from) = mark {
-                    env.moves.switched(*from);
+                if let Some((from, to)) = mark {
+                    env.moves.switched(*from, *to);
                 }
             }
             Self::Discard(handles) => {
@@ -139,7 +140,7 @@ impl Step {
                 *leave = Some(new);
             }
             Self::Come(mut new) => {
-                env.moves.arrive(new.from, std::mem::take(&mut new.room));
+                env.moves.arrive(new.from, new.others, std::mem::take(&mut new.room));
                 *come = Some(new);
             }
             _ => return false,

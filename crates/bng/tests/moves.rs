@@ -128,6 +128,19 @@ impl Traffic {
         }
     }
 
+    /// Turns workers and control, by turns, until nothing moves.
+    fn settle(&mut self, device: &mut Device) {
+        for _ in 0..200 {
+            device.control.poll(device.clock.now());
+            for worker in 0..self.workers {
+                device.rig.turn_of(worker);
+                self.take();
+            }
+        }
+        device.settle();
+        self.take();
+    }
+
     fn is_complete(&self) -> bool {
         self.flows.values().all(|(sent, received)| sent == received)
     }
@@ -176,8 +189,7 @@ fn group_of_8000_moves_to_and_fro_under_traffic() {
             traffic.take();
         }
     }
-    device.settle();
-    traffic.take();
+    traffic.settle(&mut device);
     assert!(traffic.is_complete(), "{:?}", device.counters());
     assert_eq!(device.control.moves().counts(), (u64::from(MOVES), 0));
     let (last, made) = device.control.moves().last(BIG).expect("it moved");
@@ -188,7 +200,7 @@ fn group_of_8000_moves_to_and_fro_under_traffic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     /// Workers and control turn in any order; packets of all kinds come at any time.
     #[test]
@@ -213,8 +225,7 @@ proptest! {
                 _ => (0..n % 4 + 1).for_each(|m| traffic.send(((n + m) as u8 % KINDS, (n / 7 + m) % SUBSCRIBERS))),
             }
         }
-        device.settle();
-        traffic.take();
+        traffic.settle(&mut device);
         prop_assert!(traffic.is_complete(), "{:?}", device.counters());
         prop_assert!(!device.control.moves().is_busy());
         traffic.check_usage(&device, SUBSCRIBERS);

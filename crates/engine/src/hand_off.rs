@@ -1,6 +1,5 @@
 //! Packets that came in by another worker than their subscriber's.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use frame::Frame;
@@ -8,7 +7,7 @@ use table::mesh::{Node, mesh};
 use table::waker::Waker;
 
 use crate::gateway::PortId;
-use crate::moves::ARRIVING;
+use crate::moves::{ARRIVING, Room};
 use crate::steer::{Most, Owner, Steer, SteerKey};
 
 /// A worker's ends of the hand-off rings, and the steering table.
@@ -25,7 +24,7 @@ pub struct HandOff {
     /// Marks that came, by sender.
     marks: u64,
     /// Packets of a group on its way to this worker; none: there is none.
-    held: Option<VecDeque<(PortId, Frame)>>,
+    held: Option<Room>,
 }
 
 /// Packets a ring between two workers holds.
@@ -68,7 +67,7 @@ impl HandOff {
 
     /// Holds packets of a group on its way here from now on, as many as there is room for; marks of earlier moves are
     /// forgotten.
-    pub(crate) fn hold(&mut self, room: VecDeque<(PortId, Frame)>) {
+    pub(crate) fn hold(&mut self, room: Room) {
         self.marks = 0;
         self.held = Some(room);
     }
@@ -81,11 +80,11 @@ impl HandOff {
 
     /// Whether any are.
     pub(crate) fn is_holding(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| !held.is_empty())
+        self.held.as_ref().is_some_and(|held| held.len() > 0)
     }
 
-    /// What was held, in the order in which it came; nothing is held any more.
-    pub(crate) fn end_hold(&mut self) -> VecDeque<(PortId, Frame)> {
+    /// What was held; nothing is held any more.
+    pub(crate) fn end_hold(&mut self) -> Room {
         self.held.take().unwrap_or_default()
     }
 
@@ -110,15 +109,12 @@ impl HandOff {
         self.touched |= 1 << (worker & 63);
     }
 
-    /// Holds a packet; gives it back when there is no room.
+    /// Holds a packet; gives it back when there is no room. `first`: the old owner sent it.
     #[inline(never)]
-    pub(crate) fn hold_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn hold_one(&mut self, first: bool, port: PortId, frame: Frame) -> Result<(), Frame> {
         match &mut self.held {
-            Some(held) if held.len() < held.capacity() => {
-                held.push_back((port, frame));
-                Ok(())
-            }
-            _ => Err(frame),
+            Some(held) => held.keep(first, port, frame),
+            None => Err(frame),
         }
     }
 
@@ -126,7 +122,7 @@ impl HandOff {
     #[inline]
     pub(crate) fn send(&mut self, to: Owner, port: u8, frame: Frame) -> Result<(), Frame> {
         if to == HERE {
-            return self.hold_one(port, frame);
+            return self.hold_one(false, port, frame);
         }
         self.node.send(to.into(), (port, frame)).map_err(|(_, frame)| frame)?;
         self.touched |= 1 << (to & 63);
@@ -149,11 +145,11 @@ impl HandOff {
 
     /// Takes up to `max` packets others handed over.
     #[inline]
-    pub(crate) fn receive(&mut self, max: usize, mut each: impl FnMut(u8, Frame)) -> usize {
+    pub(crate) fn receive(&mut self, max: usize, mut each: impl FnMut(Owner, u8, Frame)) -> usize {
         let marks = &mut self.marks;
         self.node.recv(max, |from, (port, frame)| match port {
             MARK => *marks |= 1 << (from & 63),
-            _ => each(port, frame),
+            _ => each(from as Owner, port, frame),
         })
     }
 

@@ -65,7 +65,7 @@ pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
 pub use gateway::{Gateway, PortId, WorkerInit};
 pub use hand_off::HandOff;
 pub use idle::Idle;
-pub use moves::{ARRIVING, Arrival, Departure, Moves};
+pub use moves::{ARRIVING, Arrival, Departure, Moves, Room};
 #[doc(hidden)]
 pub use pipeline::Walk;
 pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageId, StageSpan};

@@ -3,14 +3,17 @@
 //! ```text
 //! drain    every worker, as it takes the new steering table, puts a mark into its ring to the old owner
 //!          the old owner has all marks, and nothing waits in its own queues: no packet of the group is left there
-//! copy     the old owner exports the group's state to the new one, then puts a mark into its ring to it
-//! switch   the new owner has the state and that mark: it releases what it held, in the order in which it came
+//! copy     the old owner exports the group's state to the new one, then puts a mark into its ring to every worker; those
+//!          that are neither owner pass it on to the new one
+//! switch   the new owner has the state and all marks: it releases what it held, in the order in which it came
 //! ```
 //!
 //! From the moment a worker has the new table it sends the group's packets to the new owner, which holds them. A packet that
 //! went to the old owner is in its ring before the mark, so it is forwarded there before the state leaves; one that went to
 //! the new owner is released after the state is there. So packets that come in by one worker stay in order, and each is
-//! counted once. What announces the group afterwards is the gateway's.
+//! counted once. What the old owner passes on (packets from one subscriber of the group to another, of which it saw the first
+//! half) is older than what others send, and released first. What it passed on to a third worker is forwarded there before that
+//! worker passes the mark on, and so before anything that the new owner sends there. What announces the group afterwards is the gateway's.
 
 use std::collections::VecDeque;
 
@@ -33,6 +36,35 @@ pub enum Departure {
     Done,
 }
 
+/// Where packets of a group wait that come before its state.
+#[derive(Debug, Default)]
+pub struct Room {
+    /// Those that the old owner sent: they are older than all others of their flows.
+    pub(crate) first: VecDeque<(PortId, Frame)>,
+    pub(crate) rest: VecDeque<(PortId, Frame)>,
+    most: usize,
+}
+
+impl Room {
+    /// Room for so many packets.
+    pub fn of(packets: usize) -> Self {
+        Self { first: VecDeque::with_capacity(packets), rest: VecDeque::with_capacity(packets), most: packets }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    /// Keeps a packet; gives it back when there is no room.
+    pub(crate) fn keep(&mut self, first: bool, port: PortId, frame: Frame) -> Result<(), Frame> {
+        if self.len() >= self.most {
+            return Err(frame);
+        }
+        if first { &mut self.first } else { &mut self.rest }.push_back((port, frame));
+        Ok(())
+    }
+}
+
 /// What a worker saw of a group that has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
@@ -52,14 +84,18 @@ pub(crate) struct Leaving {
     pub fresh: bool,
     /// This worker has the new steering table.
     pub switched: bool,
-    /// All is exported; only the mark is left.
+    /// All is exported; only marks are left.
     pub exported: bool,
+    /// Workers that are still to have the mark, as bits.
+    pub marks: u64,
 }
 
 /// A group that comes to this worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving {
     pub from: Owner,
+    /// Workers whose marks are awaited, as bits.
+    pub awaited: u64,
     /// The state is there.
     pub complete: bool,
 }
@@ -69,29 +105,31 @@ pub(crate) struct Arriving {
 pub struct Moves {
     pub(crate) leaving: Option<Leaving>,
     pub(crate) arriving: Option<Arriving>,
-    /// The worker that is to have this worker's mark.
+    /// The old owner, which is to have this worker's mark.
     pub(crate) mark: Option<Owner>,
+    /// The old and the new owner, neither of them this worker: the one's mark is passed on to the other.
+    pub(crate) relay: Option<(Owner, Owner)>,
     /// Room for packets to be held, until the worker takes it.
-    pub(crate) room: Option<VecDeque<(PortId, Frame)>>,
+    pub(crate) room: Option<Room>,
 }
 
 impl Moves {
-    /// A group of this worker leaves for worker `to`; `others` are the workers, as bits, that may send packets of it here.
-    /// Before any worker has the new steering table.
+    /// A group of this worker leaves for worker `to`; `others` are all workers but this one, as bits. Before any worker has the new steering table.
     pub fn depart(&mut self, to: Owner, others: u64) {
-        self.leaving = Some(Leaving { to, awaited: others, fresh: true, switched: false, exported: false });
+        self.leaving = Some(Leaving { to, awaited: others, fresh: true, switched: false, exported: false, marks: others });
     }
 
-    /// A group of worker `from` comes to this one; `room` is where its packets wait, as many as it has room for. Before any
-    /// worker has the new steering table.
-    pub fn arrive(&mut self, from: Owner, room: VecDeque<(PortId, Frame)>) {
-        self.arriving = Some(Arriving { from, complete: false });
+    /// A group of worker `from` comes to this one; `others` are all workers but this one, as bits; `room` is where the group's
+    /// packets wait. Before any worker has the new steering table.
+    pub fn arrive(&mut self, from: Owner, others: u64, room: Room) {
+        self.arriving = Some(Arriving { from, awaited: others, complete: false });
         self.room = Some(room);
     }
 
-    /// This worker steers by the new table from now on; the group was worker `from`'s.
-    pub fn switched(&mut self, from: Owner) {
+    /// This worker steers by the new table from now on; the group goes from worker `from` to worker `to`.
+    pub fn switched(&mut self, from: Owner, to: Owner) {
         self.mark = Some(from);
+        self.relay = Some((from, to));
     }
 
     /// Whether a group is about to leave: what waits in the gateway's own queues is to be released before packets that come.
@@ -106,6 +144,6 @@ impl Moves {
 
     #[inline(always)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.leaving.is_none() && self.arriving.is_none() && self.mark.is_none()
+        self.leaving.is_none() && self.arriving.is_none() && self.mark.is_none() && self.relay.is_none()
     }
 }

@@ -489,13 +489,14 @@ impl<G: Gateway> Worker<G> {
             self.env.pool.give(frame);
         }
         if let Some(hand_off) = &mut self.hand_off {
-            for (_, frame) in hand_off.end_hold() {
+            let held = hand_off.end_hold();
+            for (_, frame) in held.first.into_iter().chain(held.rest) {
                 self.env.stats.add(Io::HandedIn, 1);
                 self.env.stats.drop_outside(drops::NO_OWNER, frame.len());
                 self.env.pool.give(frame);
             }
             while !hand_off.is_empty() {
-                hand_off.receive(BURST, |_, frame| {
+                hand_off.receive(BURST, |_, _, frame| {
                     self.env.stats.add(Io::HandedIn, 1);
                     self.env.stats.drop_outside(drops::NO_OWNER, frame.len());
                     self.env.pool.give(frame);

@@ -1,9 +1,8 @@
 //! Groups that move between workers: what each step sends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{ARRIVING, Owner};
+use engine::{ARRIVING, Owner, Room};
 use gateway::moves::park::{Policy, Reason, Sight};
 use gateway::moves::{Move, Mover, Outcome, Step};
 use table::hint::tsc_hz;
@@ -194,8 +193,8 @@ impl Control {
         })
     }
 
-    /// Gives all workers a directory by which a group has that owner; `mark`: the old one, whose packets end there.
-    fn send_directory(&mut self, group: u16, owner: Owner, mark: Option<Owner>) -> usize {
+    /// Gives all workers a directory by which a group has that owner; `mark`: the old one and the new one.
+    fn send_directory(&mut self, group: u16, owner: Owner, mark: Option<(Owner, Owner)>) -> usize {
         let Some(directory) = self.directory_with(group, owner) else { return 0 };
         let workers = 0..self.links.len() as Owner; // fewer than 64
         workers.map(|worker| self.send_step(worker, Sent::Steer { directory: directory.clone(), mark })).sum()
@@ -204,33 +203,36 @@ impl Control {
     /// The group's subscribers are copied to the new owner.
     fn send_copies(&mut self, of: &Move) -> usize {
         let specs: Vec<_> = self.of_group(of.group).copied().collect();
+        self.moving = specs.iter().map(|spec| spec.handle).collect();
         let adopted = self.send_step(of.to, Sent::Adopt(of.group));
         specs.chunks(COPIED).map(|few| self.send_step(of.to, Sent::Copy(few.into()))).sum::<usize>() + adopted
     }
 
     /// Copies that a worker has of the group's subscribers are freed.
     fn send_discards(&mut self, of: &Move, worker: Owner) -> usize {
-        let handles: Vec<_> = self.of_group(of.group).map(|spec| spec.handle).collect();
+        // Those of the begin: what has gone since is to be freed, too.
+        let handles = std::mem::take(&mut self.moving);
         let freed = handles.chunks(COPIED).map(|few| self.send_step(worker, Sent::Discard(few.into()))).sum::<usize>();
         freed + self.send_step(worker, Sent::Disown(of.group))
     }
 
     /// Both owners get what they hand the state over by.
     fn prepare(&mut self, of: &Move) -> usize {
-        let handles: Box<[u32]> = self.of_group(of.group).map(|spec| spec.handle).collect();
+        let handles: Box<[u32]> = self.moving.as_slice().into();
         let parcels = handles.len().div_ceil(EACH);
         let (out, incoming) = ring(parcels.max(1));
         let room = (self.config.frames.packet_buffers / self.links.len() as u32 / 2).min(MOST_HELD);
+        let all = (0..self.links.len()).fold(0, |bits, worker| bits | 1u64 << (worker & 63));
         let come = Come {
             from: of.from,
+            others: all & !(1 << (of.to & 63)),
             parcels: incoming,
             left: handles.len(),
-            room: VecDeque::with_capacity(room as usize),
+            room: Room::of(room as usize),
             taken: Vec::with_capacity(parcels),
             missing: 0,
             arrival: Default::default(),
         };
-        let all = (0..self.links.len()).fold(0, |bits, worker| bits | 1u64 << (worker & 63));
         let leave = Leave {
             handles,
             next: 0,
@@ -249,7 +251,7 @@ impl Mover for Control {
             Step::Copy => self.send_copies(of),
             Step::Prepare => self.prepare(of),
             // And the old and the new owner tell when they are done.
-            Step::Switch => self.send_directory(of.group, of.to | ARRIVING, Some(of.from)) + 2,
+            Step::Switch => self.send_directory(of.group, of.to | ARRIVING, Some((of.from, of.to))) + 2,
             Step::Announce => {
                 // Ports and the virtual hardware address stay: for the access network nothing has changed.
                 if let Some(group) = self.layout.groups.get_mut(usize::from(of.group)) {

@@ -7,7 +7,7 @@ use crate::burst::AGAIN;
 use crate::clock::{Clock, Tsc};
 use crate::drops;
 use crate::gateway::{Gateway, PortId};
-use crate::hand_off::HERE;
+use crate::hand_off::{HERE, HandOff};
 use crate::pipeline::Env;
 use crate::reason::Drop;
 use crate::stats::{Io, Stats};
@@ -88,17 +88,20 @@ impl<G: Gateway> Worker<G> {
         }
         let begin = Tsc::cycles();
         let mut came: [(PortId, Frame); BURST] = [const { (0, Frame::none()) }; BURST];
+        // Which worker each is from.
+        let mut from = [0; BURST];
         let mut count = 0;
-        let mut keep = |port, frame| {
-            came[count] = (port, frame);
+        let mut keep = |sender, port, frame| {
+            (came[count], from[count]) = ((port, frame), sender);
             count += 1;
         };
-        let room = BURST - self.come_again(&mut keep);
+        let me = self.hand_off.as_ref().map_or(0, HandOff::me);
+        let room = BURST - self.come_again(&mut |port, frame| keep(me, port, frame));
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.receive(room, keep);
         }
         // Those that came again are this worker's; they were looked at.
-        let held = if self.env.moves.is_arriving() { self.hold_some(&mut came[..count]) } else { 0 };
+        let held = if self.env.moves.is_arriving() { self.hold_some(&mut came[..count], &from) } else { 0 };
         self.env.stats.add(Io::HandedIn, (count - held) as u64);
         for id in 0..self.ports.len() as PortId {
             for (_, frame) in came[..count].iter_mut().filter(|(port, frame)| *port == id && !frame.is_none()) {

@@ -5,8 +5,10 @@ use frame::{BURST, Frame};
 use super::{Spent, Worker};
 use crate::clock::Clock;
 use crate::gateway::{Gateway, PortId};
-use crate::moves::{Arrival, Departure};
+use crate::hand_off::HandOff;
+use crate::moves::{Arrival, Departure, Room};
 use crate::stats::Io;
+use crate::steer::Owner;
 
 impl<G: Gateway> Worker<G> {
     /// After commands, before packets: marks, and what has come of a group on its way here. Returns packets released.
@@ -24,27 +26,34 @@ impl<G: Gateway> Worker<G> {
             leaving.fresh = false;
             hand_off.forget_marks();
         }
-        if let Some(owner) = self.env.moves.mark {
-            let done = if owner == hand_off.me() {
-                if let Some(leaving) = &mut self.env.moves.leaving {
-                    leaving.switched = true;
-                }
-                true
-            } else {
-                hand_off.mark(owner)
-            };
-            if done {
-                self.env.moves.mark = None;
-                hand_off.nudge();
+        if let Some((from, to)) = self.env.moves.relay {
+            let me = hand_off.me();
+            if self.env.moves.mark.is_some() && me != from && me != to {
+                // Those of earlier moves; this one's comes after this worker's own.
+                hand_off.forget_marks();
+            }
+            // A packet that came before the old owner's mark was forwarded in the turn in which the mark came.
+            if me == from || me == to || hand_off.has_marks(1 << (from & 63)) && hand_off.mark(to) {
+                self.env.moves.relay = None;
             }
         }
+        if let Some(owner) = self.env.moves.mark {
+            let is_own = owner == hand_off.me();
+            if let Some(leaving) = self.env.moves.leaving.as_mut().filter(|_| is_own) {
+                leaving.switched = true;
+            }
+            if is_own || hand_off.mark(owner) {
+                self.env.moves.mark = None;
+            }
+        }
+        hand_off.nudge();
         let Some(mut arriving) = self.env.moves.arriving else { return 0 };
         if !arriving.complete {
             arriving.complete = self.gateway.arrive(&mut self.env);
             self.env.moves.arriving = Some(arriving);
         }
-        let is_last = |hand_off: &crate::hand_off::HandOff| hand_off.has_marks(1 << (arriving.from & 63));
-        if !arriving.complete || !self.hand_off.as_ref().is_some_and(is_last) {
+        let are_there = |hand_off: &HandOff| hand_off.has_marks(arriving.awaited);
+        if !arriving.complete || !self.hand_off.as_ref().is_some_and(are_there) {
             return 0;
         }
         self.env.moves.arriving = None;
@@ -53,7 +62,8 @@ impl<G: Gateway> Worker<G> {
 
     /// Forwards what was held for a group that has arrived, before anything else.
     fn end_hold<C: Clock>(&mut self, spent: &mut Spent) -> usize {
-        let mut held = self.hand_off.as_mut().map(crate::hand_off::HandOff::end_hold).unwrap_or_default();
+        let Room { first: mut held, rest, .. } = self.hand_off.as_mut().map(HandOff::end_hold).unwrap_or_default();
+        held.extend(rest);
         let count = held.len();
         while let Some((port, frame)) = held.pop_front() {
             self.into_burst(frame);
@@ -83,16 +93,17 @@ impl<G: Gateway> Worker<G> {
     /// Holds those of the packets handed over that are of a group on its way here: of all that may come from another worker,
     /// those that are not this worker's by its table, or by it are held. Returns how many it took away.
     #[cold]
-    pub(super) fn hold_some(&mut self, came: &mut [(PortId, Frame)]) -> usize {
+    pub(super) fn hold_some(&mut self, came: &mut [(PortId, Frame)], from: &[Owner]) -> usize {
         let Some(hand_off) = self.hand_off.as_mut().filter(|hand_off| hand_off.holds()) else { return 0 };
+        let old = self.env.moves.arriving.map(|arriving| arriving.from);
         let mut taken = 0;
-        for (port, frame) in came {
+        for ((port, frame), from) in came.iter_mut().zip(from) {
             let key = self.gateway.steer_key(*port, self.env.pool.arena().bytes(frame));
             if key.and_then(|key| hand_off.elsewhere(key)).is_none() {
                 continue;
             }
             taken += 1;
-            if let Err(frame) = hand_off.hold_one(*port, frame.take()) {
+            if let Err(frame) = hand_off.hold_one(Some(*from) == old, *port, frame.take()) {
                 self.env.stats.add(Io::HandedIn, 1);
                 self.env.stats.drop_outside(crate::drops::MOVE_FULL, frame.len());
                 self.env.pool.give(frame);
@@ -108,7 +119,10 @@ impl<G: Gateway> Worker<G> {
         if hand_off.holds() && self.first_held.is_none() && hand_off.is_holding() {
             self.first_held = Some(self.env.now);
         }
-        let waits = self.env.moves.mark.is_some();
+        // What the begin of the next turn is to see to.
+        let relays = self.env.moves.relay.is_some_and(|(from, _)| hand_off.has_marks(1 << (from & 63)));
+        let arrives = self.env.moves.arriving.is_some_and(|arriving| hand_off.has_marks(arriving.awaited));
+        let waits = self.env.moves.mark.is_some() || relays || arrives;
         let Some(mut leaving) = self.env.moves.leaving else { return waits };
         if !leaving.exported {
             if !leaving.switched || !hand_off.has_marks(leaving.awaited) || !self.gateway.is_drained() {
@@ -122,7 +136,13 @@ impl<G: Gateway> Worker<G> {
             leaving.exported = self.gateway.depart(&mut self.env) == Departure::Done;
         }
         let Some(hand_off) = &mut self.hand_off else { return false };
-        self.env.moves.leaving = Some(leaving).filter(|leaving| !leaving.exported || !hand_off.mark(leaving.to));
+        if leaving.exported {
+            let awaiting = leaving.marks;
+            for worker in (0..64).filter(|worker| awaiting >> worker & 1 != 0) {
+                leaving.marks &= !(u64::from(hand_off.mark(worker)) << worker);
+            }
+        }
+        self.env.moves.leaving = Some(leaving).filter(|leaving| !leaving.exported || leaving.marks != 0);
         hand_off.touch(leaving.to);
         hand_off.nudge();
         true
