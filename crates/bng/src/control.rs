@@ -158,8 +158,8 @@ pub struct Control {
     moves: gateway::moves::Moves,
     /// Subscribers that the group that moves had at the begin.
     moving: Vec<u32>,
-    /// Commands about subscribers of the group that moves, in order.
-    deferred: VecDeque<Command>,
+    /// Commands about subscribers of the group that moves, in order, and the worker of each; none: the group's.
+    deferred: VecDeque<(Option<usize>, Command)>,
     /// When groups move together onto fewer workers; none: never by themselves.
     park: Option<moves::Parking>,
 }
@@ -381,10 +381,13 @@ impl Control {
         let worker = self.worker(spec.group)?;
         let before = self.note(spec);
         let before = before.and_then(|before| Some((before.group, self.worker(before.group).ok()?)));
-        if let Some((group, other)) = before.filter(|(_, other)| *other != worker) {
-            self.post_of(group, other, Command::Remove(spec.handle));
+        let leaves = |(group, other): &(u16, usize)| {
+            *other != worker || *group != spec.group && self.moves.moving() == Some(*group)
+        };
+        if let Some((group, other)) = before.filter(leaves) {
+            self.post_of((group, spec.handle), other, Command::Remove(spec.handle));
         }
-        self.post_of(spec.group, worker, Command::Install(Box::new(spec)));
+        self.post_of((spec.group, spec.handle), worker, Command::Install(Box::new(spec)));
         Ok(())
     }
 
@@ -405,7 +408,7 @@ impl Control {
         let spec = self.subscribers.get_mut(handle as usize).and_then(Option::take);
         let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
         let worker = self.worker(spec.group)?;
-        self.post_of(spec.group, worker, Command::Remove(handle));
+        self.post_of((spec.group, handle), worker, Command::Remove(handle));
         Ok(())
     }
 
@@ -417,7 +420,7 @@ impl Control {
         let spec = self.subscribers.get(handle as usize).copied().flatten();
         let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
         let worker = self.worker(spec.group)?;
-        self.post_of(spec.group, worker, Command::Forget(handle));
+        self.post_of((spec.group, handle), worker, Command::Forget(handle));
         Ok(())
     }
 

@@ -462,9 +462,9 @@ impl Gateway for BroadbandGateway {
     fn control(&mut self, env: &mut Env) -> usize {
         let (state, slow) = (&mut self.state, &mut self.slow);
         let moving = (&mut self.leave, &mut self.come);
-        let done = self.inbox.drain(COMMANDS, |command| {
-            carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env)
-        });
+        let done = self
+            .inbox
+            .drain(COMMANDS, |command| carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
         if let Some(lists) = &mut self.state.lists {

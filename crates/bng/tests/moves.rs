@@ -116,7 +116,8 @@ impl Traffic {
     fn take(&mut self) {
         for (_, wire) in &self.wires {
             for frame in wire.received() {
-                let Some(payload) = frame.len().checked_sub(9).map(|at| &frame[at..]).filter(|_| frame.len() < 80) else {
+                let Some(payload) = frame.len().checked_sub(9).map(|at| &frame[at..]).filter(|_| frame.len() < 80)
+                else {
                     continue;
                 };
                 let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four bytes"));
@@ -258,7 +259,9 @@ fn what_changes_meanwhile_reaches_the_new_owner() {
     let has: Vec<Vec<bool>> = device
         .rig
         .workers()
-        .map(|worker| [FIRST, FIRST + 1, 90].map(|handle| worker.gateway().state().subscribers.record_of(handle).is_some()))
+        .map(|worker| {
+            [FIRST, FIRST + 1, 90].map(|handle| worker.gateway().state().subscribers.record_of(handle).is_some())
+        })
         .map(Vec::from)
         .collect();
     assert_eq!(has, [[false, true, true], [false; 3]]);
@@ -300,7 +303,9 @@ fn queued_packets_and_buckets_move_along() {
         shape = {}
     "#;
     let text = format!("workers = {{ count = 2 }}\n{BASE}\n{tiers}\n{}", group(4, "").replace("\"home\"", "\"slow\""));
-    let text = text.replace("profile = [ { name = \"home\" } ]", "").replace("[[profile]]", "[[profile]]\nname = \"home\"\n[[profile]]");
+    let text = text
+        .replace("profile = [ { name = \"home\" } ]", "")
+        .replace("[[profile]]", "[[profile]]\nname = \"home\"\n[[profile]]");
     let mut device = Device::start(&text.parse().expect("TOML")).expect("it starts");
     device.turn_to(cases::ms(10));
     let mut sent = 0u32;
@@ -336,5 +341,33 @@ fn queued_packets_and_buckets_move_along() {
     assert_eq!(usage.copied(), Some(got.len() as u64), "what is forwarded is counted");
     let named: u64 = device.rig.all_stats().map(|stats| stats.dropped()).sum();
     assert_eq!(dropped, named, "{counters:?}");
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn groups_gather_on_one_worker_and_return() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut device = device(2, 16, "[park]\nseconds = 2\nhours = [\"00:00-06:00\"]\n");
+    let homes =
+        |device: &Device| -> Vec<u16> { device.control.layout().groups.iter().map(|group| group.worker).collect() };
+    assert_eq!(homes(&device), [0, 1, 0, 1, 0, 1]);
+    let mut pass = |device: &mut Device, seconds: u64, minute: u16| {
+        for _ in 0..seconds {
+            device.turn_to(device.clock.now() + SECOND);
+            assert!(device.control.is_park_due(device.clock.now()));
+            device.control.park(device.clock.now(), minute, &[0, 0]);
+            device.settle();
+        }
+        homes(device)
+    };
+    assert_eq!(pass(&mut device, 6, 720), [0, 1, 0, 1, 0, 1], "it is not the time of day for it");
+    let gathered = pass(&mut device, 6, 0);
+    assert!(gathered.iter().all(|worker| *worker == gathered[0]), "{gathered:?}");
+    assert_eq!(device.control.moves().counts(), (3, 0));
+    assert_eq!(pass(&mut device, 1, 720), [0, 1, 0, 1, 0, 1]);
+    // They are served where they are.
+    device.send("acc", &cases::from_sub(&cases::up(cases::SUB, 9)).build());
+    device.settle();
+    assert_eq!(device.received("core").len(), 1);
     device.close().expect("nothing lost");
 }

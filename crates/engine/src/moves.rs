@@ -114,9 +114,11 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// A group of this worker leaves for worker `to`; `others` are all workers but this one, as bits. Before any worker has the new steering table.
+    /// A group of this worker leaves for worker `to`; `others` are all workers but this one, as bits. Before any worker has the
+    /// new steering table.
     pub fn depart(&mut self, to: Owner, others: u64) {
-        self.leaving = Some(Leaving { to, awaited: others, fresh: true, switched: false, exported: false, marks: others });
+        self.leaving =
+            Some(Leaving { to, awaited: others, fresh: true, switched: false, exported: false, marks: others });
     }
 
     /// A group of worker `from` comes to this one; `others` are all workers but this one, as bits; `room` is where the group's
@@ -130,11 +132,6 @@ impl Moves {
     pub fn switched(&mut self, from: Owner, to: Owner) {
         self.mark = Some(from);
         self.relay = Some((from, to));
-    }
-
-    /// Whether a group is about to leave: what waits in the gateway's own queues is to be released before packets that come.
-    pub fn is_departing(&self) -> bool {
-        self.leaving.is_some_and(|leaving| leaving.switched)
     }
 
     /// Whether a group is on its way here.

@@ -66,6 +66,12 @@ fn walled_garden_leads_to_the_portal() {
     run("bng_sessions.py", &["garden"]);
 }
 
+/// `weir gen broadband` through two workers, while its group of 8,200 moves twenty times.
+#[test]
+fn group_moves_between_workers_without_loss() {
+    run("bng_moves.py", &[]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -223,6 +223,8 @@ fn in_memory(name: &str, folder: &Path) -> (Running, PathBuf) {
             number += 1;
             format!("uri = \"memory:p{number}?mac=02:00:00:00:00:0{number}\"\n")
         }
+        // There is somewhere to move to.
+        false if line == "gateway = \"bng\"" => format!("{line}\nworkers = {{ count = 2 }}\n"),
         false => format!("{line}\n"),
     });
     let (config, socket, said) =
@@ -251,6 +253,7 @@ fn fixed(names: &[String]) -> Made {
     let (broadband, socket) = in_memory("bng", &folder);
     show(&mut made, names, &socket);
     made.weir("subscriber", &format!("subscriber gold1 show --json --socket {}", socket.display()));
+    made.weir("move", &format!("move group pon --to-worker 1 --json --socket {}", socket.display()));
     made.add("run", &well(broadband.stop()));
     fs::remove_dir_all(&folder).unwrap();
     made

@@ -52,7 +52,9 @@ impl Control {
             return Err(Refusal(format!("there is no worker {to}; allowed: 0 to {last} (workers.count is {workers})")));
         }
         if self.moves.concerns(group) {
-            return Err(Refusal(format!("group \"{name}\" moves, or waits to move; `weir show groups` shows where it is")));
+            return Err(Refusal(format!(
+                "group \"{name}\" moves, or waits to move; `weir show groups` shows where it is"
+            )));
         }
         if from == to {
             return Err(Refusal(format!("group \"{name}\" is on worker {to} already")));
@@ -103,10 +105,13 @@ impl Control {
         }
     }
 
-    /// Sends a command about a group's subscriber to its worker; one about a group that moves, when it has.
-    pub(super) fn post_of(&mut self, group: u16, worker: usize, command: Command) {
-        if self.moves.moving() == Some(group) {
-            return self.deferred.push_back(command);
+    /// Sends a command about a group's subscriber to its worker; one about a group that moves, or about a number that a
+    /// subscriber of it had, when the group has moved.
+    pub(super) fn post_of(&mut self, (group, handle): (u16, u32), worker: usize, command: Command) {
+        let moving = self.moves.moving();
+        if moving == Some(group) || moving.is_some() && self.moving.binary_search(&handle).is_ok() {
+            let worker = Some(worker).filter(|_| moving != Some(group));
+            return self.deferred.push_back((worker, command));
         }
         if let Some(link) = self.links.get_mut(worker) {
             link.post(command);
@@ -157,7 +162,8 @@ impl Control {
         let cycles = tsc_hz() as f64 * now.saturating_sub(since) as f64 / 1e9;
         let load = |(busy, before): (&u64, &u64)| (busy.saturating_sub(*before) as f64 / cycles.max(1.0)).min(1.0);
         let loads: Vec<f64> = busy.iter().zip(&before).map(load).collect();
-        let Some((reason, moves)) = parking.policy.decide(&Sight { now, minute, loads: &loads, groups: &groups }) else {
+        let Some((reason, moves)) = parking.policy.decide(&Sight { now, minute, loads: &loads, groups: &groups })
+        else {
             return;
         };
         let (from, to) = moves.first().map_or((0, 0), |of| (of.from, of.to));
@@ -213,6 +219,7 @@ impl Control {
         // Those of the begin: what has gone since is to be freed, too.
         let handles = std::mem::take(&mut self.moving);
         let freed = handles.chunks(COPIED).map(|few| self.send_step(worker, Sent::Discard(few.into()))).sum::<usize>();
+        self.moving = handles;
         freed + self.send_step(worker, Sent::Disown(of.group))
     }
 
@@ -269,8 +276,9 @@ impl Mover for Control {
 
     fn ended(&mut self, of: &Move, outcome: &Outcome) {
         let owner = if outcome.failed { of.from } else { of.to };
-        for command in std::mem::take(&mut self.deferred) {
-            if let Some(link) = self.links.get_mut(usize::from(owner)) {
+        self.moving = Vec::new();
+        for (worker, command) in std::mem::take(&mut self.deferred) {
+            if let Some(link) = self.links.get_mut(worker.unwrap_or(owner.into())) {
                 link.post(command);
             }
         }

@@ -54,7 +54,11 @@ impl Live<Config> for Control {
         self.check_gardens(config)?;
         self.check_shapes(config)?;
         if self.moves.is_busy() {
-            return Err(wrong(&[&"group"], "a group moves to another worker", "try again when it has: `weir show groups`"));
+            return Err(wrong(
+                &[&"group"],
+                "a group moves to another worker",
+                "try again when it has: `weir show groups`",
+            ));
         }
         let (mut layout, lists) = self.prepare_lists(&numbered)?;
         // Groups stay where they have moved to.

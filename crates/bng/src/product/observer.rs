@@ -16,8 +16,8 @@ use gateway::watch::Level;
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView, Reply, Request, RequestView,
-    RuleView, SessionsView, SubscriberView, SubscribersView,
+    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView, Reply, Request,
+    RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
 use crate::control::{Control, Reports, WorkerReport};
@@ -105,7 +105,9 @@ impl Observer {
         };
         let (outcome, _) = self.awaited_for(MOVE_PATIENCE, ended)?;
         if outcome.failed {
-            return Err(format!("group \"{group}\" stays on worker {from_worker}: worker {to_worker} has no memory for it"));
+            return Err(format!(
+                "group \"{group}\" stays on worker {from_worker}: worker {to_worker} has no memory for it"
+            ));
         }
         Ok(MovedView {
             group: group.to_owned(),

@@ -53,7 +53,8 @@ struct Groups;
 impl Shown for Groups {
     type Seen = BngReply;
     const TOPIC: &'static str = "groups";
-    const HELP: &'static str = "Subscriber groups, their workers and moves; control packets by class; access lists' rules";
+    const HELP: &'static str =
+        "Subscriber groups, their workers and moves; control packets by class; access lists' rules";
 
     fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
         Ok(Request::Bng(BngRequest::Groups))

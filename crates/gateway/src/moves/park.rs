@@ -55,7 +55,11 @@ impl ParkSection {
     pub fn check(&self) -> Result<(), ConfigError> {
         if !(self.below > 0.0 && self.below < self.above && self.above <= 1.0) {
             let what = format!("below = {}, above = {}", self.below, self.above);
-            return Err(wrong(&[&"park", &"below"], what, "0 < below < above, and above at most 1: parts of a worker's time"));
+            return Err(wrong(
+                &[&"park", &"below"],
+                what,
+                "0 < below < above, and above at most 1: parts of a worker's time",
+            ));
         }
         for (n, text) in self.hours.iter().enumerate() {
             if hours(text).is_none() {
@@ -277,7 +281,8 @@ mod tests {
 
     #[test]
     fn invalid_sections_are_reported() {
-        let of = |below, above, hours: &str| ParkSection { below, above, hours: vec![hours.into()], seconds: 1 }.check();
+        let of =
+            |below, above, hours: &str| ParkSection { below, above, hours: vec![hours.into()], seconds: 1 }.check();
         assert!(of(0.4, 0.7, "00:00-24:00").is_ok());
         for (below, above, hours) in [(0.0, 0.5, "1:00-2:00"), (0.6, 0.5, "1:00-2:00"), (0.1, 1.1, "1:00-2:00")] {
             assert!(of(below, above, hours).unwrap_err().to_string().contains("below <"));

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""A group of a broadband gateway moves between its two workers while packets of its subscribers come.
+
+    far (subscribers and a host of the core)        gw
+    weir gen broadband ─ line0 ═════════════ acc ─ weir ─ core 198.18.0.1 ═══ core0 ─ weir gen broadband
+
+The generator gets addresses by DHCP and checks each flow: loss, order, tags. Both workers receive, by fanout, whoever owns
+the group. Everything is made here and removed at the end.
+usage: bng_moves.py WEIR_BINARY [LINES PPS MOVES OTHERS]
+    LINES: subscribers with traffic, at most 1000; OTHERS: static subscribers of the group without
+"""
+import json, os, sys, tempfile, time
+
+from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, within
+
+WEIR = sys.argv[1]
+LINES, PPS, MOVES, OTHERS = [int(word) for word in sys.argv[2:6]] or (200, 2000, 20, 8000)
+TAG = f"weir-move-{os.getpid()}"
+FAR, GW = NAMESPACES = f"{TAG}-far", f"{TAG}-gw"
+FOLDER = tempfile.mkdtemp(prefix=TAG)
+SOCKET = f"{FOLDER}/weir.sock"
+
+def config():
+    fanout = "fanout=hash&group={0}&member={{worker}}/{{workers}}"
+    uri = lambda name, number: f"packet:{name}?netns={GW}&promisc=on&" + fanout.format(os.getpid() % 30000 + number)
+    text = f"""
+gateway = "bng"
+control_socket = "{SOCKET}"
+profile = [ {{ name = "home" }} ]
+workers = {{ count = 2 }}
+frames = {{ packet_buffers = 32768 }}
+
+[process]
+confine = false
+
+[[port]]
+name = "acc"
+uri = "{uri("acc", 1)}"
+role = "access"
+mtu = 1500
+
+[[port]]
+name = "core"
+uri = "{uri("core", 2)}"
+role = "core"
+mtu = 1500
+addresses = ["198.18.0.1/24"]
+
+[[route]]
+to = "0.0.0.0/0"
+next_hop = "198.18.0.254"
+
+[[group]]
+name = "pon"
+ports = ["acc"]
+s_vlans = "100-131"
+c_vlans = "1-4000"
+ipv4 = ["100.64.0.0/15"]
+gateways = ["100.64.0.1"]
+mac = "02:00:5e:00:01:01"
+profile = "home"
+[group.sessions]
+lease_seconds = 600
+
+[[group]]
+name = "stays"
+ports = ["acc"]
+s_vlans = 200
+c_vlans = "1-100"
+ipv4 = ["100.70.0.0/24"]
+gateways = ["100.70.0.1"]
+profile = "home"
+
+[[subscriber]]
+group = "pon"
+count = {OTHERS}
+s_vlan = 101
+c_vlan = 1
+mac = "02:cc:00:00:00:00"
+ipv4 = "100.65.0.1"
+"""
+    path = f"{FOLDER}/bng.toml"
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+def ask(*words):
+    return json.loads(run(WEIR, *words, "--json", "--socket", SOCKET))
+
+def move(to):
+    said = ask("move", "group", "pon", "--to-worker", str(to))["moved"]
+    expect_quietly("it is where it was told to go", said["to_worker"] == to, said)
+    return said
+
+def expect_quietly(what, holds, shown):
+    if not holds:
+        expect(what, holds, shown)
+
+def group():
+    return next(row for row in ask("show", "groups")["groups"]["groups"] if row["name"] == "pon")
+
+def main():
+    namespaces_with_lo(NAMESPACES)
+    link(FAR, "line0", GW, "acc", "mtu", "1600")
+    link(FAR, "core0", GW, "core", "mtu", "1600")
+    gateway = gateway_runs("weir runs with two workers", (WEIR, "run", config()), SOCKET)
+    seconds = MOVES * 0.4 + 4
+    load = start("ip", "netns", "exec", FAR, WEIR, "gen", "broadband", "--subscribers", str(LINES), "--pps", str(PPS),
+                 "--seconds", str(seconds), "--json", f"{FOLDER}/load.json")
+    # Addresses first: then packets.
+    until = time.time() + 60
+    while group()["subscribers"] < OTHERS + LINES and time.time() < until:
+        time.sleep(0.2)
+    expect("subscribers have addresses", group()["subscribers"] == OTHERS + LINES, group())
+    time.sleep(2)
+    refused = run(WEIR, "move", "group", "pon", "--to-worker", "0", "--socket", SOCKET, check=False)
+    expect("a move to where it is is refused", "is on worker 0 already" in refused, refused)
+    moves = []
+    for number in range(MOVES):
+        moves.append(move(1 - number % 2))
+        time.sleep(0.2)
+    said = load.communicate(timeout=120)[0]
+    expect("the generator ends well", load.returncode == 0, said)
+    result = json.load(open(f"{FOLDER}/load.json"))
+    for way in ("uplink", "downlink"):
+        counts = result[way]
+        wrong = {key: counts[key] for key in ("lost_packets", "reordered_packets", "duplicated_packets", "wrong_tags_packets",
+                                              "misdelivered_packets", "corrupt_packets")}
+        expect(f"{way}: {counts['received_packets']} packets, none lost, late, twice or wrong",
+               counts["sent_packets"] > 1000 and not any(wrong.values()), counts)
+    seen = ask("show", "subscribers", "--filter", "group=pon,s_vlan=100", "--limit", "1000")["entries"]
+    up, down = (sum(row[f"{way}_packets"] for row in seen) for way in ("up", "down"))
+    expect("usage is exact", (up, down) == (result["uplink"]["received_packets"], result["downlink"]["received_packets"]),
+           (up, down, result["uplink"], result["downlink"]))
+    expect(f"{MOVES} moves are counted", group()["moves"] == MOVES, group())
+    held = sum(one["held_packets"] for one in moves)
+    took, pause = (sorted(one[key] for one in moves) for key in ("took_us", "pause_us"))
+    middle = len(moves) // 2
+    print(f"  {moves[0]['subscribers']} subscribers: a move took {took[middle]} us (at most {took[-1]}), "
+          f"packets waited {pause[middle]} us (at most {pause[-1]}), {held} in all; "
+          f"latency us {result['uplink']['latency_us_p50']:.0f} (p99 {result['uplink']['latency_us_p99']:.0f}, "
+          f"most {result['uplink']['latency_us_max']:.0f})")
+    gateway_stops(gateway)
+
+within(240, NAMESPACES, main)
