@@ -351,7 +351,7 @@ fn groups_gather_on_one_worker_and_return() {
     let homes =
         |device: &Device| -> Vec<u16> { device.control.layout().groups.iter().map(|group| group.worker).collect() };
     assert_eq!(homes(&device), [0, 1, 0, 1, 0, 1]);
-    let mut pass = |device: &mut Device, seconds: u64, minute: u16| {
+    let pass = |device: &mut Device, seconds: u64, minute: u16| {
         for _ in 0..seconds {
             device.turn_to(device.clock.now() + SECOND);
             assert!(device.control.is_park_due(device.clock.now()));

@@ -66,10 +66,10 @@ impl<G: Gateway> Worker<G> {
         held.extend(rest);
         let count = held.len();
         while let Some((port, frame)) = held.pop_front() {
-            self.into_burst(frame);
+            self.put_into_burst(frame);
             while self.burst.len() < BURST && held.front().is_some_and(|(next, _)| *next == port) {
                 if let Some((_, frame)) = held.pop_front() {
-                    self.into_burst(frame);
+                    self.put_into_burst(frame);
                 }
             }
             self.env.stats.add(Io::HandedIn, self.burst.len() as u64);
@@ -86,7 +86,7 @@ impl<G: Gateway> Worker<G> {
         count
     }
 
-    fn into_burst(&mut self, frame: Frame) {
+    fn put_into_burst(&mut self, frame: Frame) {
         let _ = self.burst.push(frame).map_err(|_| unreachable!("at most a burst"));
     }
 
