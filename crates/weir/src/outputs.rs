@@ -48,7 +48,11 @@ pub const OUTPUTS: &[Output] = &[
         "weir subscriber NAME … --json",
         "The subscriber, or that its leases have ended",
     ),
-    Output::of::<BngReply>("move", "weir move group NAME … --json", "The group that moved: workers, time taken, pause"),
+    Output::of::<BngReply>(
+        "move group",
+        "weir move group NAME … --json",
+        "The group that moved: workers, time taken, pause",
+    ),
     Output::of::<Vec<Record>>("cdr list", "weir cdr list --json", "Charging records"),
     Output::of::<Record>("cdr export", "weir cdr export", "A charging record a line"),
     Output::of::<Health>(

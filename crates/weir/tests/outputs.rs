@@ -253,7 +253,7 @@ fn fixed(names: &[String]) -> Made {
     let (broadband, socket) = in_memory("bng", &folder);
     show(&mut made, names, &socket);
     made.weir("subscriber", &format!("subscriber gold1 show --json --socket {}", socket.display()));
-    made.weir("move", &format!("move group pon --to-worker 1 --json --socket {}", socket.display()));
+    made.weir("move group", &format!("move group pon --to-worker 1 --json --socket {}", socket.display()));
     made.add("run", &well(broadband.stop()));
     fs::remove_dir_all(&folder).unwrap();
     made

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{ARRIVING, Owner, Room};
 use gateway::moves::park::{Policy, Reason, Sight};
 use gateway::moves::{Move, Mover, Outcome, Step};
+use gateway::tables::many;
 use table::hint::tsc_hz;
 use table::ring::ring;
 
@@ -176,12 +177,13 @@ impl Control {
         tracing::info!(
             target: "worker", event = "groups_rearranged", groups = moves.len(), from, to, why,
             from_load_percent = percent(from), to_load_percent = percent(to),
-            "{} groups move from worker {from} to worker {to}: {why}", moves.len()
+            "{} from worker {from} to worker {to}: {why}", many(moves.len(), "group")
         );
         for of in moves {
             // One that cannot stays; the next look finds it where it is.
             let _ = self.move_group(of.group, of.to);
         }
+        self.turn_moves(now);
     }
 
     fn of_group(&self, group: u16) -> impl Iterator<Item = &SubscriberSpec> {
