@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use dataplane::hqos::tree::{CLASSES, ClassCounts};
 use engine::{ARRIVING, Arrival, Departure, Env, Io, Owner, Room};
 use frame::Frame;
 use table::records::Line as CacheLine;
@@ -28,6 +29,8 @@ pub struct Parcel {
     count: usize,
     /// Subscribers by handle: link header, hardware address, policers and counters.
     records: Vec<(u32, [CacheLine; LINES])>,
+    /// What the classes of shaped subscribers have counted.
+    counts: Vec<(u32, [ClassCounts; CLASSES])>,
     /// Packets that waited in subscribers' queues, in order.
     frames: Vec<(u32, Frame)>,
 }
@@ -35,7 +38,7 @@ pub struct Parcel {
 impl Parcel {
     /// An empty one with room for [`EACH`] subscribers.
     pub fn empty() -> Box<Self> {
-        Box::new(Self { count: 0, records: Vec::with_capacity(EACH), frames: Vec::new() })
+        Box::new(Self { records: Vec::with_capacity(EACH), ..Self::default() })
     }
 }
 
@@ -166,6 +169,7 @@ impl Leave {
             let Some(lines) = state.subscribers.lines_of(*handle) else { continue };
             parcel.records.push((*handle, lines));
             if let Some(shaper) = &mut state.shaper {
+                parcel.counts.extend(shaper.counts(*handle).map(|counts| (*handle, counts)));
                 shaper.remove(*handle, |frame| parcel.frames.push((*handle, frame)));
             }
         }
@@ -185,6 +189,11 @@ impl Come {
             self.left = self.left.saturating_sub(parcel.count);
             for (handle, lines) in parcel.records.drain(..) {
                 self.missing += usize::from(!state.subscribers.put_lines(handle, &lines));
+            }
+            for (handle, counts) in parcel.counts.drain(..) {
+                if let Some(shaper) = &mut state.shaper {
+                    shaper.put_counts(handle, &counts);
+                }
             }
             env.stats.add(Io::HandedIn, parcel.frames.len() as u64);
             for (handle, frame) in parcel.frames.drain(..) {

@@ -143,6 +143,16 @@ impl Shaper {
         Some(Queued { waiting: self.tree.backlog(leaf), classes: self.tree.counts(leaf)? })
     }
 
+    /// What a subscriber's classes have counted; none: it has no leaf.
+    pub(crate) fn counts(&self, handle: u32) -> Option<[ClassCounts; CLASSES]> {
+        self.tree.counts(self.find(handle))
+    }
+
+    /// Goes on counting from those counts, of the worker that the subscriber was on.
+    pub(crate) fn put_counts(&mut self, handle: u32, counts: &[ClassCounts; CLASSES]) {
+        self.tree.put_counts(self.find(handle), counts);
+    }
+
     /// The node of a line.
     fn node_of(&self, group: usize, plan: &GroupPlan, line: Line) -> Option<u32> {
         let port = plan.ports.iter().position(|port| *port == line.port)?;

@@ -339,6 +339,10 @@ fn queued_packets_and_buckets_move_along() {
     assert!(got.is_sorted(), "{got:?}");
     let usage = counters.gateway.get(&format!("subscriber.{FIRST}.down.ipv4.packets"));
     assert_eq!(usage.copied(), Some(got.len() as u64), "what is forwarded is counted");
+    device.control.ask_reports(&[FIRST]);
+    device.settle();
+    let queued = device.control.reports().expect("all have answered").queued[&FIRST];
+    assert_eq!(queued.classes.iter().map(|class| class.packets).sum::<u64>(), got.len() as u64);
     let named: u64 = device.rig.all_stats().map(|stats| stats.dropped()).sum();
     assert_eq!(dropped, named, "{counters:?}");
     device.close().expect("nothing lost");

@@ -221,6 +221,13 @@ impl<T: Copy> Tree<T> {
         self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.queues.map(|queue| queue.counts))
     }
 
+    /// Goes on counting from those counts: the leaf was in another tree.
+    pub fn put_counts(&mut self, id: u32, counts: &[ClassCounts; CLASSES]) {
+        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) {
+            leaf.queues.iter_mut().zip(counts).for_each(|(queue, counts)| queue.counts = *counts);
+        }
+    }
+
     /// Frames and bytes that wait in each class of a leaf.
     pub fn backlog(&self, id: u32) -> [(u32, u32); CLASSES] {
         let leaf = self.leaves.get(id as usize);
