@@ -221,7 +221,7 @@ fn in_memory(name: &str, folder: &Path) -> (Running, PathBuf) {
     let lines = text.lines().map(|line| match line.starts_with("uri = ") {
         true => {
             number += 1;
-            format!("uri = \"memory:p{number}?mac=02:00:00:00:00:0{number}\"\n")
+            format!("uri = \"memory:p{number}-{{worker}}?mac=02:00:00:00:00:0{number}\"\n")
         }
         // There is somewhere to move to.
         false if line == "gateway = \"bng\"" => format!("{line}\nworkers = {{ count = 2 }}\n"),
