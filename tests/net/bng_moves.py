@@ -127,7 +127,8 @@ def main():
         wrong = {key: counts[key] for key in ("lost_packets", "reordered_packets", "duplicated_packets", "wrong_tags_packets",
                                               "misdelivered_packets", "corrupt_packets")}
         expect(f"{way}: {counts['received_packets']} packets, none lost, late, twice or wrong",
-               counts["sent_packets"] > 1000 and not any(wrong.values()), counts)
+               counts["sent_packets"] > 1000 and not any(wrong.values()),
+               f"{counts}\n{run(WEIR, 'show', 'drops', '--socket', SOCKET)}")
     seen = ask("show", "subscribers", "--filter", "group=pon,s_vlan=100", "--limit", "1000")["entries"]
     up, down = (sum(row[f"{way}_packets"] for row in seen) for way in ("up", "down"))
     expect("usage is exact", (up, down) == (result["uplink"]["received_packets"], result["downlink"]["received_packets"]),
