@@ -351,6 +351,7 @@ fn port(name: &str, uri: &str, role: Role, (addresses, mtu): (Vec<String>, u16))
         verify_outer_checksum: false,
         mss: None,
         fast_path: FastPathMode::Off,
+        host_interface: None,
     }
 }
 

@@ -134,6 +134,11 @@ pub struct Port {
     /// Largest IP packet in bytes; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
+    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
+    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
+    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
+    #[serde(default)]
+    pub host_interface: Option<String>,
     /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
     #[serde(default)]
     pub mss: Option<u16>,
@@ -142,14 +147,32 @@ pub struct Port {
 impl PortSection for Port {
     fn entry(&self) -> PortEntry<'_> {
         let Self { name, uri, role, addresses, claim_interface, .. } = self;
-        PortEntry { name, uri, role: role.name(), addresses, claim_interface: *claim_interface }
+        PortEntry {
+            name,
+            uri,
+            role: role.name(),
+            addresses,
+            claim_interface: *claim_interface,
+            host_interface: self.host_interface.as_deref(),
+            mtu: self.mtu,
+        }
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, host_interface, .. } = self;
         // A port without a core side has no address of its own: those of groups are answered for there.
         let point_to_point = self.uri.starts_with("tun:") || !self.role.has_core();
-        Link { name, instance: self.instance(), addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
+        let host_interface = host_interface.as_deref();
+        Link {
+            name,
+            instance: self.instance(),
+            addresses,
+            point_to_point,
+            vlan: vlan.as_ref(),
+            pcp: *pcp,
+            mtu: *mtu,
+            host_interface,
+        }
     }
 }
 
@@ -263,6 +286,10 @@ pub struct Group {
     /// addresses of their own.
     #[serde(default = "yes")]
     pub nat: bool,
+    /// Whether its prefixes are routes of the kernel's, for routing daemons beside ports with `host_interface` to announce;
+    /// `false`: traffic to its subscribers is to come by another gateway.
+    #[serde(default = "yes")]
+    pub announce: bool,
 }
 
 fn yes() -> bool {

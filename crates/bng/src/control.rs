@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use dataplane::acl::LiveLists;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use dataplane::nat;
+use gateway::host_routing::{ServedPrefix, cover4, cover6};
 use gateway::nat::log::{BlockCounters, NatLog};
 use table::command;
 use table::ring::{Consumer, Gauge};
@@ -542,7 +543,7 @@ impl Control {
     fn resolve_all(&mut self, now: u64) {
         let gateway = |route: &Route| match route.via {
             Via::Gateway(via) => Some((route.instance, via)),
-            Via::Port(_) => None,
+            Via::Neighbour { .. } | Via::Port(_) => None,
         };
         let routers: Vec<_> = self.neighbourhood.plan().routes.iter().filter_map(gateway).collect();
         for (instance, address) in routers {
@@ -597,12 +598,44 @@ impl Control {
         true
     }
 
+    /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).
+    pub(crate) fn neighbourhood(&mut self) -> &mut Neighbourhood {
+        &mut self.neighbourhood
+    }
+
+    /// Has a worker send complete frames by ports.
+    pub(crate) fn send_frames(&mut self, frames: Vec<(u8, Vec<u8>)>) {
+        frames.into_iter().for_each(|(port, frame)| send(&mut self.links, port, frame));
+    }
+
+    /// Slices of the groups that are announced, and public addresses of translation in place of those that are translated.
+    pub(crate) fn served(&self) -> Vec<ServedPrefix> {
+        let mut served = Vec::new();
+        let translated = nat_instances(&self.config);
+        let groups = self.config.group.iter().zip(&self.layout.groups);
+        for (_, plan) in groups.filter(|(group, _)| group.announce) {
+            let is_translated = plan.nat && translated.iter().any(|(instance, _)| *instance == plan.instance);
+            let v4 = plan.v4.iter().filter(|_| !is_translated).flat_map(|slice| cover4(slice.first, slice.last));
+            let v6 = plan.v6.iter().flat_map(|slice| {
+                cover6(u128::from(slice.first) << 64, u128::from(slice.last) << 64 | u128::from(u64::MAX))
+            });
+            served.extend(v4.chain(v6).map(|(to, len)| ServedPrefix { instance: plan.instance, to, len }));
+        }
+        served.extend(gateway::nat::served(translated));
+        served
+    }
+
     /// Announces the core side's addresses.
     fn announce(&mut self) {
         for (port, frame) in self.neighbourhood.plan().announcements() {
             send(&mut self.links, port, frame);
         }
     }
+}
+
+/// Public addresses of translation by VRF: first and last.
+fn nat_instances(config: &Config) -> Vec<(InstanceId, (std::net::Ipv4Addr, std::net::Ipv4Addr))> {
+    config.nat.as_ref().map_or_else(Vec::new, |nat| nat.ranges(&config.links()))
 }
 
 /// Has a worker send a frame of ours: the first, as good as any.

@@ -9,7 +9,6 @@ engine::reasons! {
     DHCP6 "dhcp6" "A DHCPv6 message of an access line.",
     PPPOE "pppoe" "A PPPoE discovery or session frame of an access line.",
     GROUP_MEMBERSHIP "group_membership" "An IGMP or MLD message of an access line.",
-    ROUTING "routing" "A message of a routing protocol to the gateway.",
     QUEUED "queued" "A packet to a shaped subscriber waits in the queue of its class: it leaves by the scheduler.",
     REDIRECT "redirect" "A request of a subscriber in a walled garden is answered with the address of its portal.",
     HYBRID_ACCESS "hybrid_access" "A subscriber's packet among the core's in a burst of a hybrid port: it goes on in a burst of its own.",

@@ -229,6 +229,10 @@ impl SlowPath {
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
             punts::PING => return self.responder.ping(frame, env),
+            punts::ROUTING | punts::ICMP_OTHER => {
+                let port = state.port(frame.meta.port);
+                return self.responder.to_host(frame, punt, port, env);
+            }
             other => env.stats.terminated(other),
         }
         env.pool.give(frame);

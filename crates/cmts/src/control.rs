@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use dataplane::neighbour::NeighbourCache;
 use engine::Steer;
+use gateway::host_routing::{ServedPrefix, cover4, cover6};
 use table::command;
 use table::ring::Consumer;
 use table::snapshot::Publisher;
@@ -262,7 +263,7 @@ impl Control {
         let devices = self.config.service_group.iter().map(|group| (Role::Rpd.instance(), group.rpd));
         let gateway = |route: &Route| match route.via {
             Via::Gateway(via) => Some((route.instance, via)),
-            Via::Port(_) => None,
+            Via::Neighbour { .. } | Via::Port(_) => None,
         };
         let routers = self.neighbourhood.plan().routes.iter().filter_map(gateway);
         for (instance, address) in devices.chain(routers).collect::<Vec<_>>() {
@@ -313,6 +314,37 @@ impl Control {
             send(&mut self.links, port, frame);
         }
         true
+    }
+
+    /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).
+    pub(crate) fn neighbourhood(&mut self) -> &mut Neighbourhood {
+        &mut self.neighbourhood
+    }
+
+    /// Has a worker send complete frames by ports.
+    pub(crate) fn send_frames(&mut self, frames: Vec<(u8, Vec<u8>)>) {
+        frames.into_iter().for_each(|(port, frame)| send(&mut self.links, port, frame));
+    }
+
+    /// Addresses of modems' hosts, in the network instances of their service groups.
+    pub(crate) fn served(&self) -> Vec<ServedPrefix> {
+        let names = self.config.links().instances;
+        let mut served = Vec::new();
+        for group in &self.config.service_group {
+            let Some(at) = names.iter().position(|known| known == group.instance()) else { continue };
+            let instance = at as InstanceId; // a handful
+            for entry in &group.modem {
+                let Some(more) = (u32::from(entry.count) * u32::from(entry.hosts)).checked_sub(1) else { continue };
+                // Hosts of a multicast entry are groups, which nothing is routed to.
+                let v4 = entry.ipv4.filter(|first| !first.is_multicast());
+                let v4 = v4.map(|first| cover4(first.into(), u32::from(first).saturating_add(more)));
+                let v6 = entry.ipv6.filter(|first| !first.is_multicast());
+                let v6 = v6.map(|first| cover6(first.into(), u128::from(first).saturating_add(more.into())));
+                let prefixes = v4.into_iter().chain(v6).flatten();
+                served.extend(prefixes.map(|(to, len)| ServedPrefix { instance, to, len }));
+            }
+        }
+        served
     }
 
     /// Tells the neighbourhood where our addresses are.

@@ -93,6 +93,10 @@ impl SlowPath {
                 }
             }
             punts::PING => return self.responder.ping(frame, env),
+            punts::ROUTING | punts::ICMP_OTHER if matches!(came, ReceivedFrom::Port) => {
+                let port = state.port(frame.meta.port);
+                return self.responder.to_host(frame, punt, port, env);
+            }
             punts::TTL_EXPIRED => {
                 self.refuse((drops::TTL_EXPIRED, Told::TTL_EXPIRED), from, packet, &frame, state, env);
             }

@@ -10,6 +10,7 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use frame::HostInterface;
 use table::bulk::BulkMap;
 use table::lpm::Lpm;
 use table::snapshot::Reader;
@@ -17,7 +18,7 @@ use wire::ethernet::{self, HEADER_LEN, Tags};
 use wire::{Mac, Outer, ethertype};
 
 use crate::encap::{LinkEncap, same_vlans};
-pub use neighbourhood::Neighbourhood;
+pub use neighbourhood::{Neighbourhood, Settled};
 pub use plan::{Plan, Route, Via};
 
 /// Nothing there: an index that names no hop or tunnel.
@@ -82,6 +83,8 @@ pub struct PortView {
     pub verify_udp: bool,
     /// The port has no link layer: every packet goes to this hardware address, and no neighbour is resolved.
     pub peer: Option<[u8; 6]>,
+    /// The interface of the host that gets messages of routing protocols; none: they are dropped.
+    pub host: Option<HostInterface>,
 }
 
 impl PortView {
@@ -98,6 +101,7 @@ impl PortView {
         v6: Vec::new(),
         verify_udp: false,
         peer: None,
+        host: None,
     };
 
     /// Whether the tags of a received frame are the port's, or those of a neighbour on it ([`same_vlans`]).

@@ -77,7 +77,7 @@ pub fn link_with_any_tags(frame: &[u8], port: &PortView) -> Result<Link, Drop> {
 #[inline(always)]
 fn is_for(frame: &[u8], outer: &Outer, port: &PortView) -> Result<(), Drop> {
     let to_us = frame[..6] == port.mac || port.mac == [0; 6];
-    if !to_us && !is_for_all(frame, outer) {
+    if !to_us && !is_for_all(frame, outer) && !(port.host.is_some() && is_ospf_frame(frame, outer)) {
         return Err(if frame[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
     Ok(())
@@ -89,6 +89,8 @@ pub enum Network {
     Ip(L3L4),
     /// A question for, or an answer of, a hardware address.
     Arp,
+    /// A message of IS-IS.
+    IsIs,
 }
 
 /// Reads the network layer that the link header announced: IP, or ARP for the slow path; nothing else is for us.
@@ -98,6 +100,7 @@ pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
         ethertype::IP4 => L3L4::parse4(packet).map(Network::Ip).map_err(malformed),
         ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
         ethertype::ARP => Ok(Network::Arp),
+        kind if is_isis(kind, packet) => Ok(Network::IsIs),
         _ => Err(drops::ETHER_TYPE),
     }
 }
@@ -106,6 +109,8 @@ pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
 pub enum NotIp {
     /// ARP, with the offset of the network layer: for the slow path.
     Arp(u16),
+    /// IS-IS, with the offset of what follows the link header: for the slow path.
+    IsIs(u16),
     /// It is dropped for that reason.
     Dropped(Drop),
 }
@@ -117,6 +122,10 @@ impl NotIp {
             Self::Arp(l3) => {
                 burst.frame_mut(i).meta.l3 = l3;
                 burst.punt(i, punts::ARP);
+            }
+            Self::IsIs(l3) => {
+                burst.frame_mut(i).meta.l3 = l3;
+                burst.punt(i, punts::ROUTING);
             }
             Self::Dropped(reason) => burst.drop(i, reason, at),
         }
@@ -130,6 +139,7 @@ pub fn ip(frame: &[u8], link: Result<(u16, u16), Drop>) -> Result<(u16, L3L4), N
     match network(kind, frame.get(usize::from(l3)..).unwrap_or_default()) {
         Ok(Network::Ip(ip)) => Ok((l3, ip)),
         Ok(Network::Arp) => Err(NotIp::Arp(l3)),
+        Ok(Network::IsIs) => Err(NotIp::IsIs(l3)),
         Err(reason) => Err(NotIp::Dropped(reason)),
     }
 }
@@ -138,6 +148,39 @@ pub fn ip(frame: &[u8], link: Result<(u16, u16), Drop>) -> Result<(u16, L3L4), N
 const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
 const ECHO_REQUEST4: u8 = 8;
 const ECHO_REQUEST6: u8 = 128;
+
+/// The port of BGP (RFC 4271, 4.1).
+const BGP: u16 = 179;
+/// The ports of BFD: control over one hop, echo, control over several (RFC 5881, 4; RFC 5883, 5).
+const BFD: [u16; 3] = [3784, 3785, 4784];
+/// OSPF (RFC 2328, A.1; RFC 5340, 2.7).
+const OSPF: u8 = 89;
+/// All OSPF routers, and all designated ones.
+const OSPF_GROUPS4: [u32; 2] = [0xe000_0005, 0xe000_0006];
+const OSPF_GROUPS6: [u128; 2] = [0xff02 << 112 | 5, 0xff02 << 112 | 6];
+
+/// Whether a packet is a routing protocol's (BGP, OSPF, BFD) and for the daemon on the port's host interface. `ours`: its
+/// destination is an address of the port.
+#[inline]
+pub fn is_routing(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool) -> bool {
+    port.host.is_some()
+        && match ip.protocol {
+            OSPF => ours || is_ospf_group(ip, packet),
+            protocol::TCP => ours && (ip.dst_port == BGP || ip.src_port == BGP),
+            protocol::UDP => ours && BFD.contains(&ip.dst_port),
+            _ => false,
+        }
+}
+
+fn is_ospf_group(ip: &L3L4, packet: &[u8]) -> bool {
+    if ip.version == 4 { OSPF_GROUPS4.contains(&ip.dst) } else { OSPF_GROUPS6.contains(&ip.dst6(packet)) }
+}
+
+/// Whether what stands behind a link header is a message of IS-IS: an 802.2 header with its address (ISO/IEC 10589, 8.4.8).
+fn is_isis(kind: u16, packet: &[u8]) -> bool {
+    const LONGEST_802_3: u16 = 1500;
+    kind <= LONGEST_802_3 && packet.starts_with(&[0xfe, 0xfe, 0x03])
+}
 
 /// Whether a packet is a message of IPv6 neighbour discovery.
 pub fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
@@ -186,6 +229,13 @@ fn is_for_all(frame: &[u8], outer: &Outer) -> bool {
             ethertype::IP6 => multicast6(),
             _ => true,
         }
+}
+
+/// Whether a frame is to the link's OSPF routers, in both headers: 01:00:5e:00:00:05 and :06 (RFC 2328, A.1).
+#[cold]
+fn is_ospf_frame(frame: &[u8], outer: &Outer) -> bool {
+    let groups = fast::be32(frame, usize::from(outer.l3) + 16).is_some_and(|to| OSPF_GROUPS4.contains(&to));
+    outer.ethertype == ethertype::IP4 && frame.starts_with(&[0x01, 0x00, 0x5e, 0x00, 0x00]) && groups
 }
 
 /// A port's own addresses in the form the usual packet is compared with.

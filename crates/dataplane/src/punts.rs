@@ -15,4 +15,5 @@ engine::reasons! {
     ROUTER_SOLICITATION "router_solicitation" "A subscriber requests its IPv6 prefix.",
     HAIRPIN "hairpin" "Translated on both sides: from one subscriber to the public address of another.",
     REASSEMBLE "reassemble" "A fragment waits for the others of its packet.",
+    ROUTING "routing" "A message of a routing protocol to the gateway.",
 }

@@ -60,6 +60,10 @@ fn read(bytes: &[u8], port: &PortView, tables: &Forwarding) -> Result<Received, 
             let end = bytes.len() as u16; // a frame is shorter than 64 KiB
             return Ok(Received { ip: L3L4::default(), l3, end, punt: Some(punts::ARP) });
         }
+        Network::IsIs => {
+            let end = bytes.len() as u16; // a frame is shorter than 64 KiB
+            return Ok(Received { ip: L3L4::default(), l3, end, punt: Some(punts::ROUTING) });
+        }
     };
     let punt = if ip.version == 4 { to4(&ip, packet, port, tables) } else { to6(&ip, packet, port, tables) }?;
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
@@ -70,6 +74,7 @@ fn read(bytes: &[u8], port: &PortView, tables: &Forwarding) -> Result<Received, 
 fn to4(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result<Option<Punt>, Drop> {
     let is_ours = |view: &PortView| view.instance == port.instance && view.is_mine4(ip.dst);
     match () {
+        () if parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => Ok(Some(punts::ROUTING)),
         () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
         () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
         () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
@@ -83,6 +88,7 @@ fn to6(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result
     let is_ours = |view: &PortView| view.instance == port.instance && view.is_mine6(dst);
     match () {
         () if parse::is_discovery(ip, packet) => Ok(Some(punts::NEIGHBOUR)),
+        () if parse::is_routing(ip, packet, port, port.is_mine6(dst)) => Ok(Some(punts::ROUTING)),
         () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
         // fe80::/10 stays on the link.
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use engine::{Env, Io, Punt};
-use frame::Frame;
-use wire::{L3L4, Mac};
+use frame::{Frame, HostInterface};
+use wire::{L3L4, Mac, Outer};
 
 use crate::forward::{InstanceId, PortView};
 use crate::fragment::{Piece, Plan, dont_fragment};
@@ -22,11 +22,15 @@ use crate::{drops, punts};
 const ICMP: Allowance = Allowance::new(1000, 100);
 /// Answers to ARP, neighbour discovery and pings a second and worker, and at once.
 const ANSWERS: Allowance = Allowance::new(10_000, 1000);
+/// Messages of routing protocols, and of neighbours, to the host a second and worker, and at once: a full table of BGP is
+/// 60 Mbit/s at this rate.
+const ROUTING: Allowance = Allowance::new(5000, 1000);
 
 /// What a worker answers, within its rates.
 pub struct Responder {
     answers: Limit,
     errors: Limit,
+    routing: Limit,
 }
 
 /// ARP or neighbour discovery that a port received.
@@ -72,7 +76,7 @@ impl Speaker {
 
 impl Default for Responder {
     fn default() -> Self {
-        Self { answers: Limit::new(ANSWERS), errors: Limit::new(ICMP) }
+        Self { answers: Limit::new(ANSWERS), errors: Limit::new(ICMP), routing: Limit::new(ROUTING) }
     }
 }
 
@@ -99,6 +103,7 @@ impl Responder {
             }
         };
         env.stats.terminated(punt);
+        self.copy_to_host(frame, &message, port, env);
         let us = Station { mac: Mac(port.mac), tags: port.tags_towards(env.arena().bytes(frame)) };
         let mut for_us = false;
         let reply = match message {
@@ -125,6 +130,38 @@ impl Responder {
         Some(Heard { port: frame.meta.port, message, for_us })
     }
 
+    /// A message of a routing protocol, or ICMP for the daemon that speaks it: to the port's host interface, within the rate.
+    pub fn to_host(&mut self, frame: Frame, punt: Punt, port: &PortView, env: &mut Env) {
+        let refused = match &port.host {
+            // IS-IS on a port without one: a protocol that is not served there. ICMP has been seen here in any case.
+            None if punt == punts::ROUTING => Some(drops::NO_SERVICE),
+            None => None,
+            Some(_) if !self.routing.allow(env.now) => Some(drops::LIMITED),
+            Some(host) => (!put(host, &frame, env)).then_some(drops::HOST_REFUSED),
+        };
+        match refused {
+            Some(reason) => env.stats.drop_outside(reason, frame.len()),
+            None => env.stats.terminated(punt),
+        }
+        env.pool.give(frame);
+    }
+
+    /// Answers and announcements of neighbours are the host's too, whose daemons have neighbours of their own on the link.
+    fn copy_to_host(&mut self, frame: &Frame, message: &NeighbourMessage, port: &PortView, env: &Env) {
+        let is_answer = matches!(
+            message,
+            NeighbourMessage::ArpReply { .. }
+                | NeighbourMessage::NeighbourAdvertisement { .. }
+                | NeighbourMessage::RouterAdvertisement { .. }
+        );
+        if let Some(host) = port.host.as_ref().filter(|_| is_answer)
+            && self.routing.allow(env.now)
+        {
+            // A lost one is asked for again.
+            let _ = put(host, frame, env);
+        }
+    }
+
     /// A ping to us, answered within the rate by [`pong`].
     pub fn ping(&mut self, frame: Frame, env: &mut Env) {
         if !self.answers.allow(env.now) {
@@ -134,6 +171,18 @@ impl Responder {
         env.stats.terminated(punts::PING);
         pong(frame, env);
     }
+}
+
+/// Gives the host a frame as it came, without its tags. False: it was not taken.
+fn put(host: &HostInterface, frame: &Frame, env: &Env) -> bool {
+    let bytes = env.arena().bytes(frame);
+    let l3 = Outer::parse(bytes).map_or(0, |outer| usize::from(outer.l3));
+    let Some((head, payload)) = bytes.split_at_checked(l3) else { return false };
+    let (Some(addresses), Some(kind)) = (head.first_chunk::<12>(), head.last_chunk::<2>()) else { return false };
+    let mut untagged = [0; 14];
+    untagged[..12].copy_from_slice(addresses);
+    untagged[12..].copy_from_slice(kind);
+    host.put(&untagged, payload)
 }
 
 /// Answers a ping in place: the reply takes the request's frame and tags and leaves by the port it came in by, to its sender.

@@ -142,6 +142,8 @@ pub struct Caps {
     /// The port has no link layer and needs no resolving: every packet goes to this hardware address. Headers are added and
     /// taken off by the port.
     pub peer: Option<[u8; 6]>,
+    /// The interface of the host that has what comes in for routing daemons; none: they have no part in the port.
+    pub host: Option<crate::HostInterface>,
 }
 
 /// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker

@@ -24,12 +24,14 @@ mod arena;
 mod batch;
 mod door;
 mod frame;
+mod host;
 mod pool;
 
 pub use arena::{Arena, ArenaConfig, HEADROOM, Shape};
 pub use batch::{BURST, Batch};
 pub use door::{Caps, Link, Port, PortCounters, PortHandover, wait_readable};
 pub use frame::{Frame, Meta, NoHeadroom, Short, flags};
+pub use host::{HostInterface, HostQueue};
 /// What an arena's memory rests on.
 pub use pages::Backing;
 pub use pool::Pool;

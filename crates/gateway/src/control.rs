@@ -90,6 +90,11 @@ impl Routing {
         self.tables.reader()
     }
 
+    /// Neighbours and routes, to be changed; what changes is published with the next [`turn`](Self::turn).
+    pub fn neighbourhood(&mut self) -> &mut Neighbourhood {
+        &mut self.neighbourhood
+    }
+
     /// Ports, routes and neighbours as they are.
     pub fn plan(&self) -> &Plan {
         self.neighbourhood.plan()
@@ -118,7 +123,7 @@ impl Routing {
             self.plan().announcements().into_iter().for_each(|(port, frame)| send(port, frame));
             let router = |route: &Route| match route.via {
                 Via::Gateway(via) => Some((route.instance, via)),
-                Via::Port(_) => None,
+                Via::Neighbour { .. } | Via::Port(_) => None,
             };
             let routers: Vec<_> = self.plan().routes.iter().filter_map(router).collect();
             routers.into_iter().for_each(|(instance, address)| self.want(instance, address, now));

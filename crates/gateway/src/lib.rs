@@ -53,6 +53,7 @@ pub mod counters;
 pub mod drain;
 pub mod fail;
 pub mod headroom;
+pub mod host_routing;
 pub mod json;
 pub mod load;
 pub mod log;

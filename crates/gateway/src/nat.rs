@@ -3,7 +3,7 @@
 pub mod log;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use dataplane::config::{ConfigError, Links, Nat, wrong};
@@ -16,6 +16,7 @@ use table::ring::Consumer;
 use self::log::NatLog;
 use crate::cli::{Key, ShowArgs};
 use crate::connected;
+use crate::host_routing::{ServedPrefix, cover4};
 use crate::shell::reload::LiveKey;
 use crate::show::{self, Look, View};
 use crate::socket::Ask;
@@ -156,6 +157,14 @@ pub fn log_of(
     log.map_err(|why| {
         wrong(&[&"nat", &"log"], format!("it cannot be written: {why}"), "a file in a folder that is there")
     })
+}
+
+/// The prefixes of public addresses, first and last, with their VRFs.
+pub fn served(ranges: Vec<(InstanceId, (Ipv4Addr, Ipv4Addr))>) -> Vec<ServedPrefix> {
+    let of_range = |(instance, (first, last)): (InstanceId, (Ipv4Addr, Ipv4Addr))| {
+        cover4(first.into(), last.into()).into_iter().map(move |(to, len)| ServedPrefix { instance, to, len })
+    };
+    ranges.into_iter().flat_map(of_range).collect()
 }
 
 /// Says what is missing in `[nat]`.

@@ -152,6 +152,11 @@ pub struct Port {
     /// Largest IP packet in bytes; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
+    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
+    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
+    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
+    #[serde(default)]
+    pub host_interface: Option<String>,
 }
 
 /// The only VRF.
@@ -160,13 +165,31 @@ const CORE: &str = "core";
 impl PortSection for Port {
     fn entry(&self) -> PortEntry<'_> {
         let Self { name, uri, addresses, claim_interface, .. } = self;
-        PortEntry { name, uri, role: CORE, addresses, claim_interface: *claim_interface }
+        PortEntry {
+            name,
+            uri,
+            role: CORE,
+            addresses,
+            claim_interface: *claim_interface,
+            host_interface: self.host_interface.as_deref(),
+            mtu: self.mtu,
+        }
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, host_interface, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
-        Link { name, instance: CORE, addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
+        let host_interface = host_interface.as_deref();
+        Link {
+            name,
+            instance: CORE,
+            addresses,
+            point_to_point,
+            vlan: vlan.as_ref(),
+            pcp: *pcp,
+            mtu: *mtu,
+            host_interface,
+        }
     }
 }
 

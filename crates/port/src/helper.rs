@@ -12,6 +12,7 @@
 //! | BPF programs and maps: loaded, attached, the socket put into the map | UMEM registration of its own memory, if it may lock that much |
 //! | UMEM registration of shared memory | |
 //! | queues of TUN interfaces, the interface made, its MTU set | |
+//! | host interfaces beside ports: made, with addresses; routes by them added and removed | frames, reading the kernel's routes |
 //! | entering network namespaces | |
 //!
 //! What the helper changed on an interface it undoes when it is told to, or when the process is gone: also after SIGKILL.

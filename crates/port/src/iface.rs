@@ -111,6 +111,23 @@ impl Iface {
         Ok(std::array::from_fn(|i| data[i].cast_unsigned()))
     }
 
+    /// Sets its hardware address.
+    ///
+    /// # Errors
+    /// What the kernel said: `EPERM` without `CAP_NET_ADMIN`.
+    pub(crate) fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let fill = |request: &mut libc::ifreq| {
+            // SAFETY: a sockaddr is plain data; all zeros is a valid one.
+            let mut address: libc::sockaddr = unsafe { std::mem::zeroed() };
+            address.sa_family = libc::ARPHRD_ETHER;
+            for (to, from) in address.sa_data.iter_mut().zip(mac) {
+                *to = from.cast_signed();
+            }
+            request.ifr_ifru.ifru_hwaddr = address;
+        };
+        self.request(libc::SIOCSIFHWADDR, fill).map(drop)
+    }
+
     /// Largest network-layer packet in bytes.
     ///
     /// # Errors

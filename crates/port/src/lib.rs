@@ -33,6 +33,7 @@ mod error;
 pub mod faulty;
 pub mod helper;
 pub mod host;
+pub mod host_tap;
 pub mod iface;
 pub mod memory;
 mod moderate;

@@ -8,6 +8,7 @@ mod simulate;
 use std::time::Duration;
 
 use dataplane::forward::InstanceId;
+use gateway::host_routing::ServedPrefix;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
 use schemars::JsonSchema;
@@ -95,6 +96,11 @@ pub struct Port {
     /// Largest IP packet; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
+    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
+    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
+    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
+    #[serde(default)]
+    pub host_interface: Option<String>,
     /// Verify the UDP checksum of tunnel packets that come in by it. Off, the link's own checksum is trusted, and that of
     /// the user's packet, which its ends verify: the sum goes over every byte of every packet.
     #[serde(default)]
@@ -289,6 +295,25 @@ impl Config {
         }
     }
 
+    /// Subscribers' addresses that control planes have a part of, and public addresses of translation in place of those that
+    /// are translated.
+    pub fn served(&self) -> Vec<ServedPrefix> {
+        let links = self.links();
+        let translated = self.nat.as_ref().map_or_else(Vec::new, |nat| nat.ranges(&links));
+        let mut served = Vec::new();
+        for pool in self.n4.iter().flat_map(|n4| &n4.pool) {
+            let name = pool.instance.as_deref().unwrap_or("core");
+            let Some(at) = links.instances.iter().position(|known| known == name) else { continue };
+            let instance = at as InstanceId; // a handful
+            let is_translated = translated.iter().any(|(of, _)| *of == instance);
+            let v4 = pool.v4.as_ref().filter(|_| !is_translated).and_then(|text| parse_prefix(text));
+            let v6 = pool.v6.as_ref().and_then(|text| parse_prefix(text));
+            served.extend(v4.into_iter().chain(v6).map(|(to, len)| ServedPrefix::of(instance, to, len)));
+        }
+        served.extend(gateway::nat::served(translated));
+        served
+    }
+
     /// The links around it.
     pub fn links(&self) -> Links<'_> {
         self.links_among(self.instances(), "core")
@@ -299,13 +324,31 @@ impl PortSection for Port {
     fn entry(&self) -> PortEntry<'_> {
         let Self { name, uri, role, addresses, claim_interface, .. } = self;
         let role = if *role == Role::Access { "access" } else { "core" };
-        PortEntry { name, uri, role, addresses, claim_interface: *claim_interface }
+        PortEntry {
+            name,
+            uri,
+            role,
+            addresses,
+            claim_interface: *claim_interface,
+            host_interface: self.host_interface.as_deref(),
+            mtu: self.mtu,
+        }
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, host_interface, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
-        Link { name, instance: self.instance(), addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
+        let host_interface = host_interface.as_deref();
+        Link {
+            name,
+            instance: self.instance(),
+            addresses,
+            point_to_point,
+            vlan: vlan.as_ref(),
+            pcp: *pcp,
+            mtu: *mtu,
+            host_interface,
+        }
     }
 }
 

@@ -241,6 +241,10 @@ impl SlowPath {
                 }
             }
             punts::PING => return self.responder.ping(frame, env),
+            punts::ROUTING | punts::ICMP_OTHER => {
+                let port = state.port(frame.meta.port);
+                return self.responder.to_host(frame, punt, port, env);
+            }
             punts::GTP_ECHO => {
                 env.stats.terminated(punt);
                 self.echo(&frame, state, env);

@@ -43,6 +43,7 @@ const OWN: &[LiveKey] = &[
         "As `group.*.ipv4`. Refused, too: the first, or last, slice of IPv6 of a group that has sessions.",
     ),
     key("group.*.ipv6_pd", "As `group.*.ipv6_wan`. Refused, too: another `length` for a prefix of the start."),
+    key("group.*.announce", "Its routes in the kernel are added or removed at once."),
     key("group.*.sessions.lease_seconds", "Counts for leases granted or renewed from now on."),
     key("group.*.sessions.ipv4_prefix_length", "Told with the next reply."),
     key("group.*.sessions.dns", "Told with the next reply."),

@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use dataplane::forward::Neighbourhood;
 use engine::{Io, PortId, StatsView};
 use gateway::connected::{Connected, LOOK};
+use gateway::host_routing::ServedPrefix;
 use gateway::metrics::Kind::{Counter, Gauge};
 use gateway::metrics::{Known, Page};
 use gateway::nat::{self, NatView};
@@ -217,6 +219,22 @@ impl Product for Observer {
 
     fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
         self.control().set_port_mac(port, mac)
+    }
+
+    fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {
+        see(self.control().neighbourhood());
+    }
+
+    fn send(&self, frames: Vec<(PortId, Vec<u8>)>) {
+        self.control().send_frames(frames);
+    }
+
+    fn instances(&self) -> Vec<String> {
+        self.control().config().instances()
+    }
+
+    fn served(&self) -> Vec<ServedPrefix> {
+        self.control().served()
     }
 
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {

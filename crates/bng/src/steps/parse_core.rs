@@ -90,6 +90,7 @@ fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena
 fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Option<Punt>, Drop> {
     if ip.version == 4 {
         return match () {
+            () if parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => Ok(Some(punts::ROUTING)),
             () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => local(ip, packet),
             () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
             () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
@@ -100,6 +101,7 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
     let kind = icmp6(ip, packet);
     match () {
         () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(punts::NEIGHBOUR)),
+        () if parse::is_routing(ip, packet, port, port.is_mine6(dst)) => Ok(Some(punts::ROUTING)),
         () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => local(ip, packet),
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
         () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),

@@ -9,6 +9,7 @@ use crate::control::{Control, Refusal};
 use crate::gateway::CableGateway;
 use crate::report::Report;
 use crypto::{Cipher, Key};
+use dataplane::forward::Neighbourhood;
 use engine::PortId;
 use wire::Mac;
 
@@ -18,6 +19,7 @@ use super::protocol::{
 };
 use super::service;
 use gateway::connected::Connected;
+use gateway::host_routing::ServedPrefix;
 use gateway::metrics::{Known, Page};
 use gateway::shell::rest::Wait;
 use gateway::shell::{Product, Shell};
@@ -156,6 +158,22 @@ impl Product for Observer {
 
     fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
         self.control().set_port_mac(port, mac)
+    }
+
+    fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {
+        see(self.control().neighbourhood());
+    }
+
+    fn send(&self, frames: Vec<(PortId, Vec<u8>)>) {
+        self.control().send_frames(frames);
+    }
+
+    fn instances(&self) -> Vec<String> {
+        self.control().config().links().instances
+    }
+
+    fn served(&self) -> Vec<ServedPrefix> {
+        self.control().served()
     }
 
     fn is_leaving(&self) -> bool {

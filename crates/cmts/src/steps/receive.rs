@@ -82,6 +82,7 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
     };
     let outcome = match () {
         () if parse::is_discovery(&ip, packet) => Some(Ok(punts::NEIGHBOUR)),
+        () if parse::is_routing(&ip, packet, port, ours) => Some(Ok(punts::ROUTING)),
         () if ours => Some(parse::local(&ip, packet)),
         () if link_local => Some(Err(drops::MULTICAST)),
         () if martian => Some(Err(drops::MARTIAN_SOURCE)),
@@ -142,12 +143,16 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let ip = match parse::network(kind, packet)? {
         parse::Network::Ip(ip) => ip,
         parse::Network::Arp => return Ok(Packet::Local { punt: punts::ARP, l3, end: bytes.len() as u16 }),
+        parse::Network::IsIs => return Ok(Packet::Local { punt: punts::ROUTING, l3, end: bytes.len() as u16 }),
     };
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
     if parse::is_discovery(&ip, packet) {
         return Ok(Packet::Local { punt: punts::NEIGHBOUR, l3, end });
     }
     let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
+    if parse::is_routing(&ip, packet, port, ours) {
+        return Ok(Packet::Local { punt: punts::ROUTING, l3, end });
+    }
     if !ours {
         return Err(if bytes[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }

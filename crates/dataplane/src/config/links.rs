@@ -39,6 +39,8 @@ pub struct Link<'a> {
     pub pcp: Option<[u8; 8]>,
     /// Largest IP packet; none: the interface's.
     pub mtu: Option<u16>,
+    /// The host interface of routing daemons, `eth0` or `namespace/eth0`.
+    pub host_interface: Option<&'a str>,
 }
 
 impl Links<'_> {
@@ -80,7 +82,31 @@ impl Links<'_> {
         if port.mtu.is_some_and(|m| m < 576) {
             return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
         }
-        Ok(())
+        self.check_host_interface(n, port)
+    }
+
+    /// A host interface is a name of Linux's, its own port's only, beside a port with link layer and addresses.
+    fn check_host_interface(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
+        const LONGEST_NAME: usize = 15;
+        let Some(text) = port.host_interface else { return Ok(()) };
+        let at = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_interface"], what, help));
+        let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
+        let is_name =
+            !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(|c: char| c == '/' || c.is_whitespace());
+        if !is_name || namespace.is_some_and(str::is_empty) {
+            return at(
+                format!("\"{text}\" is no interface"),
+                "a name of at most 15 letters, core0, or namespace/core0",
+            );
+        }
+        if port.point_to_point {
+            let what = format!("port \"{}\" has no link layer, or no addresses of its own", port.name);
+            return at(what, "leave it out: there are no routers to speak to");
+        }
+        match self.ports[..n].iter().find(|other| other.host_interface == Some(text)) {
+            Some(other) => at(format!("port \"{}\" has interface \"{text}\" too", other.name), "give each its own"),
+            None => Ok(()),
+        }
     }
 
     fn check_route(&self, n: usize, route: &Route) -> Result<(), ConfigError> {
@@ -218,6 +244,7 @@ impl Links<'_> {
             mtu: if mtu == 0 { 1500 } else { mtu },
             instance: self.number(port.instance),
             peer: caps.peer.filter(|_| port.point_to_point),
+            host: caps.host.clone(),
             ..PortView::default()
         };
         for text in port.addresses {

@@ -140,6 +140,11 @@ impl NatPool {
 }
 
 impl Nat {
+    /// Public addresses, first and last, with the numbers of their VRFs among those links.
+    pub fn ranges(&self, links: &Links<'_>) -> Vec<(InstanceId, (Ipv4Addr, Ipv4Addr))> {
+        self.pool.iter().filter_map(|pool| Some((instance(links, pool)?, pool.range()?))).collect()
+    }
+
     /// What the stages are configured with, among those links. `seed`: what is chosen by where no seed is configured.
     pub fn stage(&self, links: &Links<'_>, seed: u128) -> nat::Config {
         let pool = |pool: &NatPool| {

@@ -1,10 +1,11 @@
 //! Neighbours as control keeps them: resolution, announcements of our own addresses, changes of the plan.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-use super::{Forwarding, InstanceId, Plan};
+use super::{Forwarding, InstanceId, Plan, Route};
 use crate::neighbour::{self, Action, Config, Heard, NeighbourCache, NeighbourMessage, Request, Station, Wanted};
 
 /// A plan, and the neighbours it needs resolved.
@@ -12,6 +13,10 @@ pub struct Neighbourhood {
     plan: Plan,
     cache: NeighbourCache,
     actions: Vec<Action>,
+    /// Routes of the configuration.
+    configured: Vec<Route>,
+    /// Routes that routing protocols have told.
+    learnt: Vec<Route>,
     /// The plan has changed since it was published.
     dirty: bool,
 }
@@ -26,7 +31,8 @@ impl Neighbourhood {
         for (port, address, mac) in plan.neighbours() {
             cache.set_static((*port).into(), *address, *mac, &mut actions);
         }
-        Self { plan, cache, actions, dirty: false }
+        let configured = plan.routes.clone();
+        Self { plan, cache, actions, configured, learnt: Vec::new(), dirty: false }
     }
 
     /// Ports, routes and neighbours as they are.
@@ -34,8 +40,33 @@ impl Neighbourhood {
         &self.plan
     }
 
-    /// Replaces the routes beside the connected ones; neighbours and tunnels keep their numbers.
-    pub fn set_routes(&mut self, routes: Vec<super::Route>) {
+    /// Replaces the configured routes beside the connected ones; neighbours and tunnels keep their numbers.
+    pub fn set_routes(&mut self, routes: Vec<Route>) {
+        self.configured = routes;
+        self.merge();
+    }
+
+    /// Replaces the routes that routing protocols have told. A configured route to the same prefix stands before them.
+    /// Whether something changed.
+    pub fn set_learnt(&mut self, routes: Vec<Route>) -> bool {
+        let is_new = self.learnt != routes;
+        if is_new {
+            self.learnt = routes;
+            self.merge();
+        }
+        is_new
+    }
+
+    /// The configured routes, and those in use that were learnt.
+    pub fn routes(&self) -> (&[Route], &[Route]) {
+        self.plan.routes.split_at(self.configured.len().min(self.plan.routes.len()))
+    }
+
+    fn merge(&mut self) {
+        let prefix = |route: &Route| (route.instance, route.to, route.len);
+        let configured: HashSet<_> = self.configured.iter().map(prefix).collect();
+        let learnt = self.learnt.iter().filter(|route| !configured.contains(&prefix(route)));
+        let routes: Vec<Route> = self.configured.iter().chain(learnt).copied().collect();
         self.dirty |= self.plan.routes != routes;
         self.plan.routes = routes;
     }

@@ -37,6 +37,13 @@ pub struct Route {
 pub enum Via {
     /// A gateway: a neighbour on one of the instance's ports.
     Gateway(IpAddr),
+    /// A neighbour on the link of that port: of several ports, an IPv6 link-local address names none.
+    Neighbour {
+        /// The port.
+        port: u8,
+        /// Its address.
+        address: IpAddr,
+    },
     /// A port without link layer ([`PortView::peer`]).
     Port(u8),
 }
@@ -109,6 +116,11 @@ impl Plan {
         true
     }
 
+    /// Whether a neighbour's hardware address is known.
+    pub fn knows(&self, port: u8, address: IpAddr) -> bool {
+        self.by_neighbour.contains_key(&(port, address))
+    }
+
     /// Known neighbours.
     pub fn neighbours(&self) -> &[(u8, IpAddr, Mac)] {
         &self.neighbours
@@ -137,6 +149,7 @@ impl Plan {
         let best = self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
         match best.max_by_key(|r| r.len)?.via {
             Via::Gateway(via) => Some((self.on_link(instance, via)?, via)),
+            Via::Neighbour { port, address } => Some((port, address)),
             Via::Port(port) => Some((port, to)),
         }
     }
@@ -145,11 +158,12 @@ impl Plan {
     pub(crate) fn next_hops(&self) -> BTreeSet<(u8, IpAddr)> {
         let remotes: HashSet<_> = self.tunnels.iter().map(|tunnel| (tunnel.instance, tunnel.remote)).collect();
         let remotes = remotes.into_iter().filter(|(instance, remote)| self.owner(*instance, *remote).is_none());
-        let routes = self.routes.iter().filter_map(|route| match route.via {
-            Via::Gateway(via) => Some((route.instance, via)),
+        let routers = self.routes.iter().filter_map(|route| match route.via {
+            Via::Gateway(via) => Some((self.on_link(route.instance, via)?, via)),
+            Via::Neighbour { port, address } => Some((port, address)),
             Via::Port(_) => None,
         });
-        routes.chain(remotes).filter_map(|(instance, to)| self.next_hop(instance, to)).collect()
+        routers.chain(remotes.filter_map(|(instance, to)| self.next_hop(instance, to))).collect()
     }
 
     fn port_towards(&self, instance: InstanceId, to: IpAddr) -> Option<u8> {
@@ -221,6 +235,7 @@ impl Plan {
         for route in &self.routes {
             let way = match route.via {
                 Via::Gateway(via) => self.on_link(route.instance, via).map(|port| (port, via)),
+                Via::Neighbour { port, address } => Some((port, address)),
                 Via::Port(port) => Some((port, route.to)),
             };
             let Some((port, via)) = way else { continue };

@@ -20,7 +20,7 @@ fn of<'a>(uris: impl Iterator<Item = &'a str>, mut listens: impl Iterator<Item =
                 .and(Capabilities::NET_ADMIN)
                 .and(Capabilities::BPF)
                 .and(Capabilities::IPC_LOCK),
-            "tun" => needs.and(Capabilities::NET_ADMIN),
+            "tun" | "host" => needs.and(Capabilities::NET_ADMIN),
             _ => needs,
         };
         if uri.get("netns").is_some() {
@@ -61,6 +61,7 @@ mod tests {
         assert_eq!(needs(&["xdp:eth0", "packet:eth1"], &[]), "cap_net_admin,cap_net_raw,cap_ipc_lock,cap_bpf");
         assert_eq!(needs(&["packet:eth0?netns=a&offloads=keep&host=shared"], &[]), "cap_net_raw,cap_sys_admin");
         assert_eq!(needs(&["tun:ogstun"], &[0, 80]), "cap_net_bind_service,cap_net_admin");
+        assert_eq!(needs(&["host:core0?netns=a"], &[]), "cap_net_admin,cap_sys_admin");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use dataplane::config::ConfigError;
-use dataplane::forward::Tables;
+use dataplane::forward::{Neighbourhood, Tables};
 use engine::{HandOff, Layout, PortId, Steer};
 use frame::Caps;
 use table::command;
@@ -218,6 +218,19 @@ impl<R: Routed> Product for Router<R> {
 
     fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
         self.control().set_port_mac(port, mac)
+    }
+
+    fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {
+        see(self.control().routing.neighbourhood());
+    }
+
+    fn send(&self, frames: Vec<(PortId, Vec<u8>)>) {
+        let mut control = self.control();
+        frames.into_iter().for_each(|(port, frame)| send(&mut control.workers, port, frame));
+    }
+
+    fn instances(&self) -> Vec<String> {
+        links(&self.config).instances
     }
 
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {

@@ -110,6 +110,10 @@ impl SlowPath {
                 }
             }
             punts::PING => return self.responder.ping(frame, env),
+            punts::ROUTING | punts::ICMP_OTHER => {
+                let port = tables.port(frame.meta.port);
+                return self.responder.to_host(frame, punt, port, env);
+            }
             punts::TTL_EXPIRED => {
                 self.refuse((drops::TTL_EXPIRED, Told::TTL_EXPIRED), punted, packet, &frame, tables, env);
             }

@@ -21,6 +21,7 @@ use super::reload::Reload;
 use super::rest::{AGAIN, ControlWaker, Wait, until};
 use crate::connected::{self, ConnectedPage, ConnectedRequest};
 use crate::headroom::Latest;
+use crate::host_routing;
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{FrameMemory, Snapshot, WorkerCounters};
 use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceView};
@@ -94,6 +95,8 @@ pub struct Shell {
     reload: OnceLock<Box<dyn Reload>>,
     /// The gateway beside its capacity certificate, as it was last seen.
     headroom: Latest,
+    /// What was exchanged with routing daemons of the host.
+    host: host_routing::Shared,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -134,6 +137,7 @@ impl Shell {
             handing: Pending::default(),
             reload: OnceLock::new(),
             headroom: Latest::default(),
+            host: host_routing::Shared::default(),
         }
     }
 
@@ -160,6 +164,11 @@ impl Shell {
     /// Where the gateway beside its capacity certificate is seen.
     pub(super) fn headroom(&self) -> &Latest {
         &self.headroom
+    }
+
+    /// What was exchanged with routing daemons of the host.
+    pub(crate) fn host(&self) -> &host_routing::Shared {
+        &self.host
     }
 
     /// The workers' clock.
@@ -403,6 +412,7 @@ fn common(product: &impl Product, connection: u64, request: Request) -> Result<R
         Request::Reload { check } => shell.reload()?.reload(check).map(Reply::Reload),
         Request::Config => Ok(Reply::Config(shell.reload()?.running())),
         Request::Process => crate::privilege::answer().map(Reply::Process),
+        Request::Routes => Ok(Reply::Routes(host_routing::answer(product))),
         Request::Drain { on, seconds } => drain(product, on, seconds).map(Reply::Drain),
     }
 }

@@ -82,6 +82,10 @@ pub struct PortEntry<'p> {
     pub addresses: &'p [String],
     /// Whether it may take what the host uses.
     pub claim_interface: bool,
+    /// The host interface of routing daemons beside it.
+    pub host_interface: Option<&'p str>,
+    /// Largest IP packet in bytes; none: the interface's.
+    pub mtu: Option<u16>,
 }
 
 /// What a configuration says of its packet memory.
@@ -211,6 +215,8 @@ mod tests {
             role: "access",
             addresses: &addresses,
             claim_interface,
+            host_interface: None,
+            mtu: None,
         };
         let used = |addresses: &[[u8; 4]], default_route| HostUse {
             addresses: addresses.iter().map(|address| IpAddr::from(*address)).collect(),

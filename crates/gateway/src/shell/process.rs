@@ -16,6 +16,7 @@ use super::ports::{self, Place, PortsError, WorkerPorts};
 use super::product::{Gateway, Loaded, Product};
 use super::rest::{ControlWaker, EndNotice, Other, Rest};
 use super::sections::Sections;
+use crate::host_routing::{self, HostPort};
 use crate::load::LoadError;
 use crate::metrics::Monitored;
 use crate::snapshot::Snapshot;
@@ -36,6 +37,8 @@ pub struct Process<P: Product> {
     rest: Rest,
     /// When the last turn of control began, in nanoseconds of the workers' clock.
     turned: AtomicU64,
+    /// Host interfaces beside its ports, until whoever serves them takes them.
+    host: Vec<HostPort>,
 }
 
 /// Why a gateway does not start.
@@ -86,6 +89,8 @@ pub struct WorkerInits<G> {
 pub struct Opened {
     arena: Arc<Arena>,
     ports: Vec<(Pool, WorkerPorts)>,
+    /// Host interfaces beside them.
+    host: Vec<HostPort>,
 }
 
 impl Opened {
@@ -106,12 +111,16 @@ impl Opened {
             let of_worker = place.open(&head.ports, steer.clone(), &mut pool)?;
             ports.push((pool, of_worker));
         }
-        Ok(Self { arena, ports })
+        let host = match ports.first_mut() {
+            Some((_, first)) => host_routing::open(&head.ports, &mut first.caps)?,
+            None => Vec::new(),
+        };
+        Ok(Self { arena, ports, host })
     }
 
     /// Of packet memory, and each worker's part of it and ports.
     pub(super) fn of(arena: Arc<Arena>, ports: Vec<(Pool, WorkerPorts)>) -> Self {
-        Self { arena, ports }
+        Self { arena, ports, host: Vec::new() }
     }
 
     /// What the ports of each worker are.
@@ -141,7 +150,7 @@ impl Opened {
         all: WorkerInits<<G::Product as Product>::Plane>,
         product: impl FnOnce(Shell) -> G::Product,
     ) -> Process<G::Product> {
-        let Self { arena, ports } = self;
+        let Self { arena, ports, host } = self;
         let WorkerInits { workers, time, waker, sockets, vitals } = all;
         let head = loaded.config.head();
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
@@ -167,7 +176,7 @@ impl Opened {
         let shell = Shell::new((G::NAME, G::TITLE), names.collect(), ends, arena.clone(), run.time, waker, vitals);
         let (observer, stop) = (Arc::new(product(shell)), Arc::new(AtomicBool::new(false)));
         let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
-        Process { observer, arena, stop, threads, standing, seats, ended, rest, turned }
+        Process { observer, arena, stop, threads, standing, seats, ended, rest, turned, host }
     }
 }
 
@@ -199,6 +208,11 @@ impl<P: Product> Process<P> {
         }
         self.ended.clear();
         Ok(())
+    }
+
+    /// Host interfaces beside its ports, for whoever serves them.
+    pub(crate) fn take_host(&mut self) -> Vec<HostPort> {
+        std::mem::take(&mut self.host)
     }
 
     /// The workers that stand still, in order; none while they run.

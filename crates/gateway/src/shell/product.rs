@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dataplane::config::{Api, CertificateSection, ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
+use dataplane::forward::Neighbourhood;
 use engine::{PortId, Time, Worker};
 use port::Steer;
 use schemars::JsonSchema;
@@ -25,6 +26,7 @@ use super::rest::Wait;
 use super::sections::Sections;
 use crate::cli::{RunArgs, RunKey};
 use crate::connected::Connected;
+use crate::host_routing::ServedPrefix;
 use crate::load::{Hints, LoadError, Rename, Text, Warning};
 use crate::metrics::Known;
 use crate::show::View;
@@ -292,6 +294,20 @@ pub trait Product: Send + Sync + 'static {
 
     /// A port's interface has that hardware address. Whether it had another.
     fn set_port_mac(&self, port: PortId, mac: Mac) -> bool;
+
+    /// Neighbours and routes as control keeps them, for a moment; changes count with the next turn of control.
+    fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood));
+
+    /// Has a worker send complete frames by ports.
+    fn send(&self, frames: Vec<(PortId, Vec<u8>)>);
+
+    /// Its VRFs by name, in the order of their numbers.
+    fn instances(&self) -> Vec<String>;
+
+    /// The prefixes of its subscribers, as they are now: routing daemons of the host announce them.
+    fn served(&self) -> Vec<ServedPrefix> {
+        Vec::new()
+    }
 
     /// Whether it is to end though nobody told it by a signal.
     fn is_leaving(&self) -> bool {

@@ -19,7 +19,9 @@ use super::reload::Reloader;
 use super::sections::Sections;
 use crate::api;
 use crate::cli::RunArgs;
+use crate::fail::Usage;
 use crate::headroom::{self, Certified, OfDrivers};
+use crate::host_routing::{HostRouting, host_uris};
 use crate::load::{Text, Warning};
 use crate::log;
 use crate::metrics;
@@ -65,6 +67,7 @@ struct Running<G: Gateway> {
     privileges: Privileges,
     gateway: G,
     process: Process<G::Product>,
+    host: HostRouting,
     vitals: Arc<Vitals>,
     watch: Watch,
     socket: Server,
@@ -96,13 +99,16 @@ fn start<G: Gateway>(
 ) -> anyhow::Result<Option<(Running<G>, Option<Instant>)>> {
     let (config, head) = (&loaded.config, loaded.config.head());
     let uris = || head.ports.iter().map(|port| port.uri);
-    let all = ports::of_all(uris(), head.workers.count);
+    let host = host_uris(head.ports.iter());
+    let all = ports::of_all(uris(), head.workers.count).chain(host.iter().cloned());
     let certified = certified_of::<G>(loaded)?;
     let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
     let Some((mut gateway, begun)) = G::begin(loaded, args.standby, stop.flag())? else { return Ok(None) };
     let (reach, listens) = reach_of(args, loaded, path);
     let opened = Opened::new(loaded, G::steer(config), &Wires::default()).map_err(|error| match error {
-        StartError::Port(error) => privilege::refused(error, uris(), listens.into_iter()),
+        StartError::Port(error) => {
+            privilege::refused(error, uris().chain(host.iter().map(String::as_str)), listens.into_iter())
+        }
         other => other.into(),
     })?;
     gateway.open(loaded)?;
@@ -112,19 +118,28 @@ fn start<G: Gateway>(
     // Probes are answered from here on: starting.
     let vitals = Arc::<Vitals>::default();
     let health = head.health.map(|at| watch::serve(at.address, vitals.clone())).transpose()?;
-    let process = gateway.start(loaded, opened, vitals.clone())?;
+    let mut process = gateway.start(loaded, opened, vitals.clone())?;
+    let host = HostRouting::start(process.observer().clone(), process.take_host())?;
     let watch = Watch::start(process.observer().clone())?;
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     let api = head.api.map(|api| api_of::<G>(api, None, &process)).transpose()?;
     let headroom = headroom_of(certified, &process)?;
-    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json, headroom };
+    let running =
+        Running { privileges, gateway, process, host, vitals, watch, socket, metrics, health, api, json, headroom };
     Ok(Some((running, begun)))
 }
 
 /// Goes on for the gateway that answers at the control socket.
 fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: &Stop) -> anyhow::Result<Running<G>> {
     let head = loaded.config.head();
+    if let Some(port) = head.ports.iter().find(|port| port.host_interface.is_some()) {
+        bail!(Usage(format!(
+            "--take-over is refused: port \"{}\" has a host_interface, whose routing daemons would lose their sessions; \
+             restart the gateway instead",
+            port.name
+        )));
+    }
     let certified = certified_of::<G>(loaded)?;
     // Before the other stands still: what the first worker would measure.
     let _ = table::hint::tsc_cost();
@@ -154,7 +169,8 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
     };
     let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
     let headroom = headroom_of(certified, &process)?;
-    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, api, json, headroom })
+    let host = HostRouting::start(process.observer().clone(), Vec::new())?;
+    Ok(Running { privileges, gateway, process, host, vitals, watch, socket, metrics, health, api, json, headroom })
 }
 
 /// The certificate that a configuration names, and the allowance counters of its interfaces: before privileges are given up.
@@ -233,8 +249,9 @@ impl<G: Gateway> Running<G> {
         }
         log::stopping(self.process.broken());
         self.vitals.stop();
-        let Self { privileges, gateway, process, watch, socket, metrics, health, api, json, headroom, .. } = self;
-        drop(headroom);
+        let Self { privileges, gateway, process, host, watch, socket, metrics, health, api, json, headroom, .. } = self;
+        // Routers are told first that nothing is to come here any more.
+        drop((host, headroom));
         // A process that takes over binds to the same addresses.
         drop((watch, socket, metrics, health, api, listeners));
         privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))

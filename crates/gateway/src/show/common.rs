@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{CONFIG, Look, Table, View, drops, frames, napi, ports, process, run};
 use crate::cli::ShowArgs;
+use crate::host_routing::{self, RoutesView};
 use crate::outputs;
 use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
@@ -18,6 +19,7 @@ pub const VIEWS: &[View] = &[
     View::of::<Drops>(),
     View::of::<Frames>(),
     View::of::<Ports>(),
+    View::of::<Routes>(),
     View::of::<Processes>(),
     View::of::<Config>(),
 ];
@@ -128,6 +130,22 @@ impl Table for Ports {
     fn text(look: &Look<'_, Vec<PortView>>) -> String {
         ports::text(&look.now, look.earlier.as_deref(), look.args.all, look.style)
             + &napi::text(&look.now, Path::new("/proc"))
+    }
+}
+
+struct Routes;
+
+impl Table for Routes {
+    type Seen = RoutesView;
+    const TOPIC: &'static str = "routes";
+    const HELP: &'static str = "Routes in use and where they are from; prefixes announced to routing daemons";
+
+    fn question(_args: &ShowArgs) -> Result<impl Serialize, String> {
+        Ok(Request::Routes)
+    }
+
+    fn text(look: &Look<'_, RoutesView>) -> String {
+        host_routing::text(&look.now, look.style)
     }
 }
 

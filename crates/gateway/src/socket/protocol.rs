@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::connected::{ConnectedPage, ConnectedRequest};
+use crate::host_routing::RoutesView;
 use crate::log::{LogReply, LogRequest};
 use crate::privilege::ProcessesView;
 use crate::shell::reload::ReloadView;
@@ -32,6 +33,8 @@ pub enum Request {
     Traced,
     /// What the processes and their threads may do.
     Process,
+    /// Routes in use.
+    Routes,
     /// The event log.
     Log(LogRequest),
     /// Sessions, devices or subscribers.
@@ -68,6 +71,8 @@ pub enum Reply {
     Log(LogReply),
     /// To [`Request::Process`].
     Process(ProcessesView),
+    /// To [`Request::Routes`].
+    Routes(RoutesView),
     /// To [`Request::Reload`].
     Reload(ReloadView),
     /// To [`Request::Config`].
@@ -79,7 +84,7 @@ pub enum Reply {
 impl Ask for Request {
     type Answer = Reply;
     const NAMES: &'static [&'static str] =
-        &["counters", "ports", "trace", "traced", "process", "log", "drain", "reload", "config", "connected"];
+        &["counters", "ports", "trace", "traced", "process", "routes", "log", "drain", "reload", "config", "connected"];
 }
 
 /// Questions that are asked over a control socket: one JSON object with the name of the question under `ask`.

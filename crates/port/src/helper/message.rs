@@ -3,6 +3,7 @@
 use super::Place;
 use crate::PortError;
 use crate::bpf::XdpMode;
+use crate::host_tap::{HostTapConfig, Prefix};
 
 /// Octets of the longest message. A filter of a thousand prefixes fits.
 pub(super) const LONGEST: usize = 64 << 10;
@@ -44,6 +45,10 @@ pub(crate) enum Request {
     Tun { place: Place, offloads: bool },
     /// The TUN interface, which the process has claimed, has that MTU in bytes from now on.
     TunMtu { place: Place, mtu: u32 },
+    /// The host interface, made if there is none, with what it is to have: its queue, and two sockets for routes.
+    HostTap(HostTapConfig),
+    /// Adds routes to those prefixes by the host interface, or takes them away.
+    HostRoutes { place: Place, add: bool, prefixes: Vec<Prefix> },
     /// Ends a lease.
     Release(u64),
     /// What the helper says of itself.
@@ -81,6 +86,11 @@ impl Out {
     fn place(self, place: &Place) -> Self {
         self.text(&place.name).text(place.netns.as_deref().unwrap_or(""))
     }
+
+    fn prefixes(self, prefixes: &[Prefix]) -> Self {
+        let out = self.number(prefixes.len() as u64);
+        prefixes.iter().fold(out, |out, (address, len)| out.text(&address.to_string()).number((*len).into()))
+    }
 }
 
 struct In<'a>(&'a [u8]);
@@ -106,6 +116,12 @@ impl In<'_> {
     fn place(&mut self) -> Result<Place, Garbled> {
         let (name, netns) = (self.text()?, self.text()?);
         Ok(Place { name, netns: Some(netns).filter(|netns| !netns.is_empty()) })
+    }
+
+    fn prefixes(&mut self) -> Result<Vec<Prefix>, Garbled> {
+        let count = self.number()?;
+        // Each takes some octets of the message: it ends before a count that is too large.
+        (0..count).map(|_| Ok((self.text()?.parse().map_err(|_| Garbled)?, self.small()?))).collect()
     }
 
     fn end<T>(self, value: T) -> Result<T, Garbled> {
@@ -153,6 +169,12 @@ impl Request {
                 out(13).place(place).number(*longest_ns).number((*share).into()).number((*keep).into())
             }
             Self::XdpEngage { place } => out(14).place(place),
+            Self::HostTap(HostTapConfig { place, mac, mtu, addresses }) => {
+                let [a, b, c, d, e, f] = *mac;
+                let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+                out(15).place(place).number(mac).number((*mtu).into()).prefixes(addresses)
+            }
+            Self::HostRoutes { place, add, prefixes } => out(16).place(place).number((*add).into()).prefixes(prefixes),
         };
         out.0
     }
@@ -206,6 +228,12 @@ impl Request {
                 keep: input.number()? != 0,
             },
             14 => Self::XdpEngage { place: input.place()? },
+            15 => {
+                let (place, mac) = (input.place()?, input.number()?);
+                let [_, _, mac @ ..] = mac.to_be_bytes();
+                Self::HostTap(HostTapConfig { place, mac, mtu: input.small()?, addresses: input.prefixes()? })
+            }
+            16 => Self::HostRoutes { place: input.place()?, add: input.number()? != 0, prefixes: input.prefixes()? },
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -223,6 +251,8 @@ impl Request {
             | Self::XdpAttach { place, .. }
             | Self::XdpHook { place, .. }
             | Self::XdpEngage { place }
+            | Self::HostTap(HostTapConfig { place, .. })
+            | Self::HostRoutes { place, .. }
             | Self::XdpReleased { place, .. } => Some(place),
             Self::Release(_) | Self::Report => None,
         }

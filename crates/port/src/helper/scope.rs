@@ -21,16 +21,19 @@ pub enum Kind {
     Xdp,
     /// `tun:`, a queue of a TUN interface.
     Tun,
+    /// `host:`, the interface of the host beside a port, for routing daemons.
+    Host,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Packet, Self::Xdp, Self::Tun];
+    const ALL: [Self; 4] = [Self::Packet, Self::Xdp, Self::Tun, Self::Host];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::Packet => "packet",
             Self::Xdp => "xdp",
             Self::Tun => "tun",
+            Self::Host => "host",
         }
     }
 
@@ -70,7 +73,7 @@ impl FromStr for ScopedPort {
             let (kind, place) = text.split_once(':')?;
             Some(Self { kind: Kind::named(kind)?, place: place.parse().ok()? })
         };
-        let what = || "a helper opens packet, xdp and tun ports".to_owned();
+        let what = || "a helper opens packet, xdp and tun ports, and host interfaces".to_owned();
         read().ok_or_else(|| PortError::BadUri { uri: text.to_owned(), what: what() })
     }
 }
@@ -124,6 +127,7 @@ fn kinds(request: &Request) -> &'static [Kind] {
         | Request::XdpEngage { .. }
         | Request::XdpReleased { .. } => &[Kind::Xdp],
         Request::Tun { .. } | Request::TunMtu { .. } => &[Kind::Tun],
+        Request::HostTap(_) | Request::HostRoutes { .. } => &[Kind::Host],
         Request::Interface(_) | Request::Release(_) | Request::Report => &Kind::ALL,
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use super::message::{Answer, Request};
 use super::*;
+use crate::host_tap::{HostRoutes, HostTapConfig, PROTOCOL, Prefix};
 use crate::iface::index_here;
 use crate::xdp::registered_bytes;
 
@@ -242,4 +243,36 @@ fn a_tun_is_opened_only_for_tun_ports() {
         client.interface("weir3", None).unwrap();
         refused(client.ask(&Request::XdpSocket(place("weir3"))), "other_kind");
     });
+}
+
+#[test]
+fn routes_are_changed_by_host_interfaces_only() {
+    let refusals = with_helper(scope(&["packet:weir0", "host:core0"]), |client, _| {
+        let prefix = ([203, 0, 113, 0].into(), 24);
+        let change = |name, add, prefixes: &[Prefix]| {
+            client.ask(&Request::HostRoutes { place: place(name), add, prefixes: prefixes.to_vec() })
+        };
+        refused(change("weir0", true, &[prefix]), "other_kind");
+        refused(change("weir1", true, &[prefix]), "other_interface");
+        let addresses = vec![([192, 0, 2, 1].into(), 24), ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64)];
+        let config = HostTapConfig { place: place("core0"), mac: [2, 0, 0, 0, 0, 9], mtu: 1500, addresses };
+        let (answer, descriptors) = client.ask(&Request::HostTap(config)).unwrap();
+        let [_queue, changes, asks] = <[OwnedFd; 3]>::try_from(descriptors).unwrap();
+        let routes = HostRoutes::new(changes, asks, answer.number as u32);
+        let list = || routes.list(10).unwrap().0.into_iter().map(|route| (route.to, route.len, route.protocol));
+        assert_eq!(list().count(), 0, "those of the interface's own addresses are the kernel's");
+        let six = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0].into(), 48);
+        // What is there already is as wanted.
+        for _ in 0..2 {
+            change("core0", true, &[prefix, six]).unwrap();
+            let ours = [prefix, six].map(|(to, len)| (to, len, PROTOCOL));
+            assert_eq!(list().collect::<Vec<_>>(), ours);
+        }
+        assert_eq!(routes.list(1).unwrap().1, 2, "the others are counted");
+        for _ in 0..2 {
+            change("core0", false, &[prefix, six]).unwrap();
+            assert_eq!(list().count(), 0);
+        }
+    });
+    assert_eq!(refusals, ["other_kind", "other_interface"]);
 }

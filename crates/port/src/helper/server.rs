@@ -17,6 +17,7 @@ use super::memory::Registrations;
 use super::message::{self, Answer, Reply, Request};
 use super::{Place, Refusal, Scope};
 use crate::PortError;
+use crate::host_tap;
 use crate::iface::Iface;
 use crate::moderate::{Moderation, Moderator};
 use crate::netns::Netns;
@@ -180,6 +181,15 @@ impl Server<'_> {
             }
             Request::TunMtu { place, mtu } => {
                 tun::set_mtu(&place.name, &Netns::open(place.netns.as_deref())?, *mtu)?;
+                Ok(Answer::default())
+            }
+            Request::HostTap(config) => {
+                let (descriptors, index) = host_tap::make(config)?;
+                out.extend(descriptors);
+                Ok(Answer { number: index.into(), ..Answer::default() })
+            }
+            Request::HostRoutes { place, add, prefixes } => {
+                host_tap::change_routes(place, *add, prefixes)?;
                 Ok(Answer::default())
             }
             Request::Release(lease) => {

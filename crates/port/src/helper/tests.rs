@@ -1,6 +1,11 @@
 use super::message::{self, Answer, Request};
 use super::*;
 use crate::bpf::XdpMode;
+use crate::host_tap::{HostTapConfig, Prefix};
+
+fn prefixes() -> Vec<Prefix> {
+    vec![([192, 0, 2, 1].into(), 24), ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64)]
+}
 
 fn every_request() -> Vec<Request> {
     let place = || Place::new("eth0", Some("inside"));
@@ -25,6 +30,8 @@ fn every_request() -> Vec<Request> {
         Request::XdpEngage { place: place() },
         Request::Tun { place: place(), offloads: true },
         Request::TunMtu { place: place(), mtu: 1400 },
+        Request::HostTap(HostTapConfig { place: place(), mac: [2, 0, 0, 0, 0, 9], mtu: 1500, addresses: prefixes() }),
+        Request::HostRoutes { place: place(), add: true, prefixes: prefixes() },
         Request::Release(12),
         Request::Report,
     ]

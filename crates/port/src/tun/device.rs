@@ -9,6 +9,7 @@ use crate::PortError;
 use crate::iface::Iface;
 use crate::netns::Netns;
 
+/// Where queues of TUN and TAP interfaces are opened.
 const DEVICE: &str = "/dev/net/tun";
 /// What the kernel may leave to us (linux/if_tun.h): checksums, segmentation of TCP, also with marks of congestion, and
 /// of UDP.
@@ -34,13 +35,7 @@ pub(crate) fn open(name: &str, netns: &Netns, offloads: bool) -> Result<Opened, 
     let there = Iface::named(name, netns.name())?.index().is_ok();
     let system = |doing: &str, e| PortError::system(format!("{doing} {name}"), "CAP_NET_ADMIN", e);
     // A queue serves the network namespace it was opened in.
-    let queue = netns.within(device)?.map_err(|source| match source.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => PortError::Unsupported {
-            what: format!("the device {DEVICE}"),
-            advice: "load the kernel module `tun`, or give the container the device".to_owned(),
-        },
-        _ => PortError::system(format!("opening {DEVICE}"), "CAP_NET_ADMIN", source),
-    })?;
+    let queue = netns.within(device)?.map_err(no_device)?;
     let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
     let attach = |flags: libc::c_int| attach(&queue, name, libc::IFF_TUN | libc::IFF_NO_PI | header | flags);
     let attached = match attach(libc::IFF_MULTI_QUEUE) {
@@ -105,11 +100,24 @@ pub(crate) fn clear_offloads(queue: &File) {
     let _ = set_offloads(queue, 0);
 }
 
-fn device() -> io::Result<File> {
+/// Why [`DEVICE`] was not opened.
+pub(crate) fn no_device(source: io::Error) -> PortError {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => PortError::Unsupported {
+            what: format!("the device {DEVICE}"),
+            advice: "load the kernel module `tun`, or give the container the device".to_owned(),
+        },
+        _ => PortError::system(format!("opening {DEVICE}"), "CAP_NET_ADMIN", source),
+    }
+}
+
+/// A queue without an interface yet, of the namespace that the calling thread is in.
+pub(crate) fn device() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE)
 }
 
-fn attach(queue: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
+/// Makes a queue one of the interface of that name, which is made if there is none.
+pub(crate) fn attach(queue: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: an ifreq is plain data; all zeros is a valid one.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The name was checked to leave room for its end.

@@ -55,7 +55,7 @@ use crate::netns::Netns;
 use crate::shared::{self, Registry, Share};
 use crate::{PortError, Uri};
 use coalesce::{Groups, HEADERS};
-pub(crate) use device::{Opened, open, set_mtu};
+pub(crate) use device::{Opened, attach, device, no_device, open, set_mtu};
 use device::{choose_offloads, clear_offloads};
 use segment::{Cut, GSO_NONE, NEEDS_CSUM, VnetHeader};
 
@@ -491,6 +491,7 @@ impl Port for Tun {
             mtu: self.mtu,
             link: self.link,
             peer: Some(PEER),
+            host: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use dataplane::forward::Neighbourhood;
 use wire::Mac;
 
 use super::{Control, Link};
@@ -48,6 +49,16 @@ impl Control {
             send(&mut self.links, port, frame);
         }
         true
+    }
+
+    /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).
+    pub(crate) fn neighbourhood(&mut self) -> &mut Neighbourhood {
+        &mut self.neighbourhood
+    }
+
+    /// Has a worker send complete frames by ports.
+    pub(crate) fn send_frames(&mut self, frames: Vec<(u8, Vec<u8>)>) {
+        frames.into_iter().for_each(|(port, frame)| send(&mut self.links, port, frame));
     }
 
     /// Tells the neighbourhood where our addresses are.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, ControlCounters};
 use crate::fast::Counts;
+use dataplane::forward::Neighbourhood;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
@@ -20,6 +21,7 @@ use super::protocol::{GuaranteedView, NewsView, PeerView, PeersView, Reply, Requ
 use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use super::reload::Both;
 use gateway::connected::Connected;
+use gateway::host_routing::ServedPrefix;
 use gateway::metrics::Known;
 use gateway::nat;
 use gateway::records::{self, Kept};
@@ -257,6 +259,22 @@ impl Product for Observer {
 
     fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
         self.control().set_port_mac(port, mac)
+    }
+
+    fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {
+        see(self.control().neighbourhood());
+    }
+
+    fn send(&self, frames: Vec<(PortId, Vec<u8>)>) {
+        self.control().send_frames(frames);
+    }
+
+    fn instances(&self) -> Vec<String> {
+        self.config().instances()
+    }
+
+    fn served(&self) -> Vec<ServedPrefix> {
+        self.config().served()
     }
 
     fn halted(&self, workers: &[std::thread::Result<Worker<QueriedPlane>>]) {

@@ -7,8 +7,8 @@ use frame::Arena;
 use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
-use crate::drops;
 use crate::lane::Upf;
+use crate::{drops, punts};
 
 /// Ethernet, IPv4 or IPv6 and UDP of a packet from access: it must be for us and for GTP-U's port (TS 29.281, 4.4.2).
 /// ARP, neighbour discovery and pings to us go to the slow path. Leaves the offset of the GTP-U header in `meta.l3`.
@@ -123,7 +123,10 @@ fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<
         }
         return;
     }
-    let local = crate::local::classify(&ip, ours, true, packet);
+    let local = match parse::is_routing(&ip, packet, port, ours) {
+        true => Ok(punts::ROUTING),
+        false => crate::local::classify(&ip, ours, true, packet),
+    };
     burst.frame_mut(i).meta.l3 = l3;
     *dataplane::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
     match local {

@@ -7,10 +7,10 @@ use frame::Arena;
 use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 
-use crate::drops;
 use crate::lane::Upf;
 use crate::record::NONE8;
 use crate::sessions::Sessions;
+use crate::{drops, punts};
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
 #[derive(Default)]
@@ -128,7 +128,9 @@ fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, a
             (ours, stays_here, is_martian6(ip.src6(packet)), hash)
         }
     };
-    let local = if stays_here {
+    let local = if stays_here && parse::is_routing(&ip, packet, port, ours) {
+        Some(Ok(punts::ROUTING))
+    } else if stays_here {
         Some(crate::local::classify(&ip, ours, false, packet))
     } else {
         martian.then_some(Err(drops::MARTIAN_SOURCE))

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""FRR beside a gateway speaks BGP to FRR on a router of the core, through the gateway's core port.
+
+    sub (a subscriber)                            gw                          dn (a router of the core: FRR, AS 65000)
+    tun0 100.64.0.10 ─ ipoe.py ─ sub0 ══ acc ─ weir ─ core 198.18.0.1 ══════ dn0 198.18.0.2, 203.0.113.1 behind it
+                                                 └──── core0 198.18.0.1
+                                                 rt (FRR, AS 65001)
+
+The interface core0 has the port's addresses and hardware address: what FRR sends by it leaves by the port. Everything is made
+here and removed at the end.
+usage: routing.py WEIR_BINARY CASE     CASE: bng upf restart
+"""
+import json, os, re, shutil, signal, sys, tempfile
+
+from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, namespaces_with_lo, ping, run, start, wait_for, within
+
+WEIR, CASE = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TAG = f"weir-rt-{os.getpid()}"
+SUB, GW, DN, RT = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn", f"{TAG}-rt"
+FOLDER = tempfile.mkdtemp(prefix=TAG)
+# FRR is a user of its own.
+os.chmod(FOLDER, 0o755)
+SOCKET = f"{FOLDER}/weir.sock"
+FRR = "/usr/lib/frr"
+
+BNG = """
+gateway = "bng"
+profile = [ { name = "home", up = "50 Mbit/s", down = "100 Mbit/s" } ]
+
+[[group]]
+name = "pon"
+ports = ["acc"]
+s_vlans = "100-101"
+c_vlans = "1-100"
+ipv4 = ["100.64.0.0/24"]
+ipv6_wan = ["2001:db8:100::/56"]
+ipv6_pd = [ { prefix = "2001:db8:4000::/48", length = 56 } ]
+gateways = ["100.64.0.1", "fe80::1"]
+mac = "02:00:5e:00:01:01"
+profile = "home"
+announce = true
+
+[[subscriber]]
+name = "house"
+group = "pon"
+c_vlan = 7
+ipv4 = "100.64.0.10"
+ipv6_wan = "2001:db8:100::"
+ipv6_pd = "2001:db8:4000::/56"
+"""
+
+UPF = """
+gateway = "upf"
+[n4]
+address = "127.0.0.1:0"
+peer = [ { address = "127.0.0.1" } ]
+pool = [ { v4 = "100.64.0.0/24", v6 = "2001:db8:100::/56" } ]
+"""
+
+PORTS = """
+control_socket = "{socket}"
+
+[[port]]
+name = "acc"
+uri = "packet:acc?netns={gw}&promisc=on"
+role = "access"
+mtu = 1500
+{acc}
+[[port]]
+name = "core"
+uri = "packet:core?netns={gw}&promisc=on"
+role = "core"
+mtu = 1500
+addresses = ["198.18.0.1/24", "fd00:18::1/64"]
+host_interface = "{rt}/core0"
+"""
+
+def write(change=lambda text: text):
+    head, rest = (BNG if CASE != "upf" else UPF).split("\n[", 1)
+    acc = 'addresses = ["10.0.3.1/24"]\n' if CASE == "upf" else ""
+    text = head + PORTS.format(socket=SOCKET, gw=GW, rt=RT, acc=acc) + "\n[" + rest
+    with open(f"{FOLDER}/weir.toml", "w") as file:
+        file.write(change(text))
+
+def gateway():
+    if os.path.exists(SOCKET):
+        os.remove(SOCKET)
+    return gateway_runs(f"weir runs ({CASE})", (WEIR, "run", f"{FOLDER}/weir.toml"), SOCKET)
+
+BGP = """
+frr defaults traditional
+router bgp {own}
+ bgp router-id {id}
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ timers bgp 1 3
+ neighbor {v4} remote-as {other}
+ neighbor {v4} timers connect 1
+ neighbor {v4} bfd
+ neighbor {v6} remote-as {other}
+ neighbor {v6} timers connect 1
+ address-family ipv4 unicast
+  no neighbor {v6} activate
+{more4}
+ address-family ipv6 unicast
+  neighbor {v6} activate
+{more6}
+"""
+
+def frr(namespace, own, other, router_id, v4, v6, more4, more6):
+    """zebra, bfdd and bgpd in a namespace."""
+    folder = f"{FOLDER}/{namespace}"
+    os.mkdir(folder)
+    shutil.chown(folder, "frr", "frr")
+    config = BGP.format(own=own, other=other, id=router_id, v4=v4, v6=v6, more4=more4, more6=more6)
+    for daemon, text in (("zebra", ""), ("bfdd", ""), ("bgpd", config)):
+        with open(f"{folder}/{daemon}.conf", "w") as file:
+            file.write(text)
+        more = ("--bfdctl", f"{folder}/bfdd.sock") if daemon == "bfdd" else ()
+        child = start("ip", "netns", "exec", namespace, f"{FRR}/{daemon}", "-f", f"{folder}/{daemon}.conf", "-i", f"{folder}/{daemon}.pid",
+                      "-z", f"{folder}/zserv.api", "--vty_socket", folder, "-P", "0",
+                      "--log", f"file:{folder}/{daemon}.log", *more)
+        name = f"{daemon} of {'rt' if namespace == RT else 'dn'}"
+        wait_for(f"{name} runs", lambda: os.path.exists(f"{folder}/{daemon}.vty") or child.poll() is not None)
+        if child.poll() is not None:
+            raise SystemExit(f"{name} has ended: {child.stdout.read()}")
+
+def vtysh(namespace, *commands):
+    options = [option for command in commands for option in ("-c", command)]
+    return inside(namespace, "vtysh", "--vty_socket", f"{FOLDER}/{namespace}", *options, check=False)
+
+def sessions(namespace):
+    """Neighbours whose session is up, by address."""
+    try:
+        seen = json.loads(vtysh(namespace, "show bgp summary json"))
+    except ValueError:
+        return {}
+    return {address for family in seen.values() for address, peer in family["peers"].items() if peer["state"] == "Established"}
+
+def kernel(namespace, family="-4"):
+    return inside(namespace, "ip", family, "route", check=False)
+
+def routes():
+    return json.loads(run(WEIR, "show", "routes", "--json", "--socket", SOCKET))
+
+def learnt(prefix):
+    return [route for route in routes()["routes"] if route["prefix"] == prefix and route["source"] == "bgp"]
+
+def reload(change):
+    write(change)
+    return run(WEIR, "reload", "--socket", SOCKET)
+
+def begin():
+    broadband_links(SUB, GW, DN)
+    namespaces_with_lo([RT])
+    # Routes to subscribers are BGP's to tell.
+    inside(DN, "ip", "route", "del", "100.64.0.0/16")
+    inside(DN, "ip", "-6", "route", "del", "2001:db8::/32")
+    inside(DN, "ip", "address", "add", "203.0.113.1/32", "dev", "lo")
+    inside(DN, "ip", "address", "add", "2001:db8:ffff::1/128", "dev", "lo")
+    inside(DN, "sysctl", "-qw", "net.ipv4.conf.all.forwarding=1")
+
+def speak():
+    frr(DN, 65000, 65001, "198.18.0.2", "198.18.0.1", "fd00:18::1",
+        "  network 203.0.113.0/24\n  neighbor 198.18.0.1 default-originate", "  network 2001:db8:ffff::/48")
+    frr(RT, 65001, 65000, "198.18.0.1", "198.18.0.2", "fd00:18::2", "  redistribute kernel", "  redistribute kernel")
+    wait_for("BGP sessions over IPv4 and IPv6 are up on both sides",
+             lambda: sessions(RT) == {"198.18.0.2", "fd00:18::2"} and sessions(DN) == {"198.18.0.1", "fd00:18::1"}, 40)
+
+def announced(there, what):
+    prefixes = (("-4", "100.64.0.0/24"), ("-6", "2001:db8:100::/56")) + ((("-6", "2001:db8:4000::/48"),) if CASE != "upf" else ())
+    def look():
+        seen = kernel(DN) + kernel(DN, "-6")
+        return seen if all((prefix in seen) == there for _, prefix in prefixes) else ""
+    wait_for(what, look)
+
+def subscriber():
+    sub = start("ip", "netns", "exec", SUB, sys.executable, f"{HERE}/ipoe.py", "--interface", "sub0", "--mac",
+                "02:ca:00:00:00:01", "--s-vlan", "100", "--c-vlan", "7", "--tpid", "0x88a8", "--address", "100.64.0.10",
+                "--gateway", "100.64.0.1")
+    said = sub.stdout.readline().strip()
+    expect("a subscriber is there", said == "ready 02:00:5e:00:01:01", said)
+    for command in (("link", "set", "tun0", "mtu", "1500", "up"), ("address", "add", "100.64.0.10/32", "dev", "tun0"),
+                    ("address", "add", "2001:db8:100::2/64", "dev", "tun0", "nodad"),
+                    ("route", "add", "default", "dev", "tun0"), ("-6", "route", "add", "default", "dev", "tun0")):
+        inside(SUB, "ip", *command)
+
+def reaches(to):
+    ping(SUB, "-c", "2", to)
+    got = ping(SUB, "-c", "5", to)
+    expect(f"5 of 5 pings to {to}, by learnt routes both ways", " 5 received" in got, got)
+
+def exchanged():
+    """What both sides have of each other."""
+    announced(True, "the core router has routes to the gateway's prefixes")
+    for prefix in ("203.0.113.0/24", "0.0.0.0/0", "2001:db8:ffff::/48"):
+        found = wait_for(f"the gateway has {prefix} from BGP", lambda: [route for route in learnt(prefix) if route["is_resolved"]])
+        expect("by the core port", found[0]["port"] == "core", found)
+    shown = run(WEIR, "show", "routes", "--socket", SOCKET)
+    expect("weir show routes tells where each is from", re.search(r"203\.0\.113\.0/24 +198\.18\.0\.2 +core +bgp", shown) is not None
+           and re.search(r"100\.64\.0\.0/24 +\S+core0", shown) is not None, shown)
+    print(shown)
+
+def interface():
+    seen = inside(RT, "ip", "address", "show", "core0")
+    mac = inside(GW, "cat", "/sys/class/net/core/address").strip()
+    expect("core0 has the port's addresses and hardware address",
+           all(text in seen for text in (mac, "198.18.0.1/24", "fd00:18::1/64")), seen)
+
+def withdrawn_by_core():
+    vtysh(DN, "configure terminal", "router bgp 65000", "address-family ipv4 unicast", "no network 203.0.113.0/24",
+          "no neighbor 198.18.0.1 default-originate")
+    wait_for("what the core withdraws is the gateway's no more", lambda: not learnt("203.0.113.0/24") and not learnt("0.0.0.0/0"))
+
+def bng():
+    begin()
+    write()
+    child = gateway()
+    interface()
+    subscriber()
+    speak()
+    exchanged()
+    reaches("203.0.113.1")
+    reaches("2001:db8:ffff::1")
+    up = wait_for("BFD is up, too", lambda: [peer for peer in json.loads(vtysh(RT, "show bfd peers json") or "[]") if peer["status"] == "up"])
+    expect("with the core router", up[0]["peer"] == "198.18.0.2", up)
+    got = inside(RT, "ping", "-c", "2", "198.18.0.2", check=False)
+    expect("the routing daemon's host pings the core router", " 2 received" in got, got)
+    got = ping(DN, "-c", "2", "198.18.0.1")
+    expect("the gateway itself answers the core router", " 2 received" in got and "DUP" not in got, got)
+
+    # A group is taken out of routing, and comes back.
+    said = reload(lambda text: text.replace("announce = true", "announce = false"))
+    expect("reload applies it", "announce" in said and "restart" not in said, said)
+    announced(False, "its prefixes are withdrawn")
+    reload(lambda text: text.replace('ipv4 = ["100.64.0.0/24"]', 'ipv4 = ["100.64.0.0/24", "100.65.0.0/24"]'))
+    announced(True, "and announced again")
+    wait_for("with a slice that was added", lambda: "100.65.0.0/24" in kernel(DN))
+    reload(lambda text: text)
+    wait_for("which goes with the slice", lambda: "100.65.0.0/24" not in kernel(DN))
+    reaches("203.0.113.1")
+
+    withdrawn_by_core()
+    got = ping(SUB, "-c", "2", "-W", "1", "203.0.113.1")
+    expect("its subscribers are told so", " 0 received" in got and "Unreachable" in got, got)
+    drops = run(WEIR, "show", "drops", "--json", "--socket", SOCKET)
+    expect("by name", "no_route" in drops and "host_refused" not in drops, drops)
+    sent = routes()["from_host"]
+    expect("frames of the daemon are counted", sent["sent_packets"] > 50 and sent["limited_packets"] == 0, sent)
+    gateway_stops(child)
+    announced(False, "a gateway that ends is withdrawn")
+
+def upf():
+    begin()
+    write()
+    child = gateway()
+    interface()
+    speak()
+    exchanged()
+    withdrawn_by_core()
+    gateway_stops(child)
+    announced(False, "a gateway that ends is withdrawn")
+
+def restart():
+    """An interface that stays when the gateway is killed, with its routes."""
+    begin()
+    inside(RT, "ip", "tuntap", "add", "core0", "mode", "tap")
+    write()
+    child = gateway()
+    ours = lambda: [line for line in (kernel(RT) + kernel(RT, "-6")).splitlines() if "proto 119" in line]
+    wait_for("the kernel has a route to each prefix", lambda: len(ours()) == 3)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    expect("which stay when the gateway is killed", len(ours()) == 3, ours())
+    write(lambda text: text.replace("100.64.0.0/24", "100.66.0.0/24").replace("100.64.0.1\"", "100.66.0.1\"").replace("100.64.0.10", "100.66.0.10"))
+    child = gateway()
+    wait_for("the next one has no stale and no second route",
+             lambda: len(ours()) == 3 and any("100.66.0.0/24" in line for line in ours()))
+    speak()
+    wait_for("and speaks", lambda: "100.66.0.0/24" in kernel(DN))
+    gateway_stops(child)
+    expect("one that ends takes them away", ours() == [], ours())
+
+within(110, NAMESPACES, {"bng": bng, "upf": upf, "restart": restart}[CASE])
