@@ -8,7 +8,7 @@
 
 The interface core0 has the port's addresses and hardware address: what FRR sends by it leaves by the port. Everything is made
 here and removed at the end.
-usage: routing.py WEIR_BINARY CASE     CASE: bng upf restart
+usage: routing.py WEIR_BINARY CASE     CASE: bng upf cmts igp restart
 """
 import json, os, re, shutil, signal, sys, tempfile
 
@@ -52,9 +52,10 @@ ipv6_pd = "2001:db8:4000::/56"
 
 UPF = """
 gateway = "upf"
+
 [n4]
-address = "127.0.0.1:0"
-peer = [ { address = "127.0.0.1" } ]
+address = "{n4}"
+allow = ["127.0.0.0/8"]
 pool = [ { v4 = "100.64.0.0/24", v6 = "2001:db8:100::/56" } ]
 """
 
@@ -76,9 +77,32 @@ addresses = ["198.18.0.1/24", "fd00:18::1/64"]
 host_interface = "{rt}/core0"
 """
 
+PREFIXES = {
+    "upf": ["100.64.0.0/24", "2001:db8:100::/56"],
+    # 1,200 addresses from 10.64.0.1 on.
+    "cmts": ["10.64.0.1 ", "10.64.0.128/25", "10.64.1.0/24", "10.64.2.0/23", "10.64.4.176 "],
+}.get(CASE, ["100.64.0.0/24", "2001:db8:100::/56", "2001:db8:4000::/48"])
+
+def cable():
+    """The example, whose default route is BGP's to tell."""
+    text = open(f"{HERE}/../../examples/cmts.toml").read()
+    for old, new in (('uri = "packet:eth1?mode=tpacket2"', f'uri = "packet:core?netns={GW}&promisc=on"\nmtu = 1500\nhost_interface = "{RT}/core0"'),
+                     ('uri = "packet:eth2?mode=tpacket2"', f'uri = "packet:acc?netns={GW}&promisc=on"'),
+                     ('name = "nsi"', 'name = "core"'), ('"198.18.0.254/24"', '"198.18.0.1/24", "fd00:18::1/64"'),
+                     ('gateway = "cmts"', f'gateway = "cmts"\ncontrol_socket = "{SOCKET}"'),
+                     ('[[route]]\nto = "0.0.0.0/0"\nnext_hop = "198.18.0.1" ', "# ")):
+        expect(f"the example has {old.splitlines()[0]}", old in text, text)
+        text = text.replace(old, new)
+    return text
+
 def write(change=lambda text: text):
-    head, rest = (BNG if CASE != "upf" else UPF).split("\n[", 1)
+    if CASE == "cmts":
+        with open(f"{FOLDER}/weir.toml", "w") as file:
+            file.write(cable())
+        return
+    head, rest = (UPF if CASE == "upf" else BNG).split("\n[", 1)
     acc = 'addresses = ["10.0.3.1/24"]\n' if CASE == "upf" else ""
+    rest = rest.replace("{n4}", f"127.9.{os.getpid() >> 8 & 255}.{os.getpid() & 255}")
     text = head + PORTS.format(socket=SOCKET, gw=GW, rt=RT, acc=acc) + "\n[" + rest
     with open(f"{FOLDER}/weir.toml", "w") as file:
         file.write(change(text))
@@ -108,23 +132,55 @@ router bgp {own}
 {more6}
 """
 
+IGP = {
+    "ospfd": """
+router ospf
+ ospf router-id {id}
+interface {interface}
+ ip ospf area 0
+ ip ospf hello-interval 1
+ ip ospf dead-interval 4
+""",
+    "ospf6d": """
+router ospf6
+ ospf6 router-id {id}
+exit
+interface {interface}
+ ipv6 ospf6 area 0
+ ipv6 ospf6 hello-interval 1
+ ipv6 ospf6 dead-interval 4
+""",
+    "isisd": """
+router isis core
+ net 49.0001.{system}.00
+ is-type level-2-only
+interface {interface}
+ ip router isis core
+ isis circuit-type level-2-only
+ isis hello-interval 1
+""",
+}
+
+def daemons(namespace, configs):
+    folder = f"{FOLDER}/{namespace}"
+    for daemon, text in configs.items():
+        with open(f"{folder}/{daemon}.conf", "w") as file:
+            file.write(text)
+        more = ("--bfdctl", f"{folder}/bfdd.sock") if daemon == "bfdd" else ()
+        child = start("ip", "netns", "exec", namespace, f"{FRR}/{daemon}", "-f", f"{folder}/{daemon}.conf", "-i", f"{folder}/{daemon}.pid",
+                      "-z", f"{folder}/zserv.api", "--vty_socket", folder, "-P", "0", "--log", f"file:{folder}/{daemon}.log", *more)
+        name = f"{daemon} of {'rt' if namespace == RT else 'dn'}"
+        wait_for(f"{name} runs", lambda: os.path.exists(f"{folder}/{daemon}.vty") or child.poll() is not None)
+        if child.poll() is not None:
+            raise SystemExit(f"{name} has ended: {child.stdout.read()}")
+
 def frr(namespace, own, other, router_id, v4, v6, more4, more6):
     """zebra, bfdd and bgpd in a namespace."""
     folder = f"{FOLDER}/{namespace}"
     os.mkdir(folder)
     shutil.chown(folder, "frr", "frr")
     config = BGP.format(own=own, other=other, id=router_id, v4=v4, v6=v6, more4=more4, more6=more6)
-    for daemon, text in (("zebra", ""), ("bfdd", ""), ("bgpd", config)):
-        with open(f"{folder}/{daemon}.conf", "w") as file:
-            file.write(text)
-        more = ("--bfdctl", f"{folder}/bfdd.sock") if daemon == "bfdd" else ()
-        child = start("ip", "netns", "exec", namespace, f"{FRR}/{daemon}", "-f", f"{folder}/{daemon}.conf", "-i", f"{folder}/{daemon}.pid",
-                      "-z", f"{folder}/zserv.api", "--vty_socket", folder, "-P", "0",
-                      "--log", f"file:{folder}/{daemon}.log", *more)
-        name = f"{daemon} of {'rt' if namespace == RT else 'dn'}"
-        wait_for(f"{name} runs", lambda: os.path.exists(f"{folder}/{daemon}.vty") or child.poll() is not None)
-        if child.poll() is not None:
-            raise SystemExit(f"{name} has ended: {child.stdout.read()}")
+    daemons(namespace, {"zebra": "", "bfdd": "", "bgpd": config})
 
 def vtysh(namespace, *commands):
     options = [option for command in commands for option in ("-c", command)]
@@ -169,10 +225,9 @@ def speak():
              lambda: sessions(RT) == {"198.18.0.2", "fd00:18::2"} and sessions(DN) == {"198.18.0.1", "fd00:18::1"}, 40)
 
 def announced(there, what):
-    prefixes = (("-4", "100.64.0.0/24"), ("-6", "2001:db8:100::/56")) + ((("-6", "2001:db8:4000::/48"),) if CASE != "upf" else ())
     def look():
         seen = kernel(DN) + kernel(DN, "-6")
-        return seen if all((prefix in seen) == there for _, prefix in prefixes) else ""
+        return seen if all((prefix in seen) == there for prefix in PREFIXES) else ""
     wait_for(what, look)
 
 def subscriber():
@@ -199,7 +254,7 @@ def exchanged():
         expect("by the core port", found[0]["port"] == "core", found)
     shown = run(WEIR, "show", "routes", "--socket", SOCKET)
     expect("weir show routes tells where each is from", re.search(r"203\.0\.113\.0/24 +198\.18\.0\.2 +core +bgp", shown) is not None
-           and re.search(r"100\.64\.0\.0/24 +\S+core0", shown) is not None, shown)
+           and re.search(r"\d/24 +\S+core0", shown) is not None, shown)
     print(shown)
 
 def interface():
@@ -262,6 +317,25 @@ def upf():
     gateway_stops(child)
     announced(False, "a gateway that ends is withdrawn")
 
+cmts = upf
+
+def igp():
+    """The interior protocols: multicast and unicast of OSPF, frames of IS-IS that are no IP."""
+    begin()
+    write()
+    child = gateway()
+    for namespace, interface_, router_id, system in ((RT, "core0", "198.18.0.1", "0000.0000.0001"), (DN, "dn0", "198.18.0.2", "0000.0000.0002")):
+        os.mkdir(f"{FOLDER}/{namespace}")
+        shutil.chown(f"{FOLDER}/{namespace}", "frr", "frr")
+        values = {"id": router_id, "interface": interface_, "system": system}
+        daemons(namespace, {"zebra": ""} | {daemon: text.format(**values) for daemon, text in IGP.items()})
+    wait_for("OSPFv2 adjacency is full", lambda: "Full" in vtysh(RT, "show ip ospf neighbor"), 40)
+    wait_for("OSPFv3 adjacency is full", lambda: "Full" in vtysh(RT, "show ipv6 ospf6 neighbor"), 40)
+    wait_for("IS-IS adjacency is up", lambda: re.search(r"core0 +2 +Up", vtysh(RT, "show isis neighbor")) is not None, 40)
+    drops = run(WEIR, "show", "drops", "--json", "--socket", SOCKET)
+    expect("nothing of it was dropped", "host_refused" not in drops and "ether_type" not in drops and "limited" not in drops, drops)
+    gateway_stops(child)
+
 def restart():
     """An interface that stays when the gateway is killed, with its routes."""
     begin()
@@ -282,4 +356,4 @@ def restart():
     gateway_stops(child)
     expect("one that ends takes them away", ours() == [], ours())
 
-within(110, NAMESPACES, {"bng": bng, "upf": upf, "restart": restart}[CASE])
+within(110, NAMESPACES, {"bng": bng, "upf": upf, "cmts": cmts, "igp": igp, "restart": restart}[CASE])

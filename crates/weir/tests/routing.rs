@@ -24,6 +24,16 @@ fn pools_of_a_user_plane_are_announced() {
 }
 
 #[test]
+fn hosts_of_a_cable_gateway_are_announced() {
+    run("cmts");
+}
+
+#[test]
+fn interior_protocols_pass_the_gateway() {
+    run("igp");
+}
+
+#[test]
 fn restart_leaves_no_stale_route() {
     run("restart");
 }
