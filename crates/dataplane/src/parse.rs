@@ -76,8 +76,11 @@ pub fn link_with_any_tags(frame: &[u8], port: &PortView) -> Result<Link, Drop> {
 /// Checks that a frame is to the port's hardware address, or to a group that we listen to.
 #[inline(always)]
 fn is_for(frame: &[u8], outer: &Outer, port: &PortView) -> Result<(), Drop> {
-    let to_us = frame[..6] == port.mac || port.mac == [0; 6];
-    if !to_us && !is_for_all(frame, outer) && !(port.host.is_some() && is_ospf_frame(frame, outer)) {
+    let is_taken = frame[..6] == port.mac
+        || port.mac == [0; 6]
+        || is_for_all(frame, outer)
+        || (port.host.is_some() && is_ospf_frame(frame, outer));
+    if !is_taken {
         return Err(if frame[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
     Ok(())

@@ -27,7 +27,7 @@ fn place_of(text: &str) -> Place {
 pub(crate) fn host_uris<'a>(entries: impl Iterator<Item = &'a PortEntry<'a>>) -> Vec<String> {
     let uri = |text: &str| {
         let Place { name, netns } = place_of(text);
-        let uri = Uri::new("host", &*name);
+        let uri = Uri::new("host", &name);
         netns.map_or(uri.clone(), |netns| uri.with("netns", netns)).to_string()
     };
     entries.filter_map(|entry| entry.host_interface).map(uri).collect()

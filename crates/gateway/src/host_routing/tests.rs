@@ -30,7 +30,9 @@ fn plan() -> Plan {
         view(0, 0x0a00_0101, 0xfd01 << 112 | 1),
         view(1, 0x0a00_0001, 0xfd00 << 112 | 1),
     ];
-    Plan { ports, ..Plan::default() }
+    let mut plan = Plan::default();
+    plan.ports = ports;
+    plan
 }
 
 fn route(to: &str, len: u8, metric: u32, next_hop: Option<&str>) -> HostRoute {
