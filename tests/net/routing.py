@@ -297,6 +297,8 @@ def bng():
     reaches("203.0.113.1")
 
     withdrawn_by_core()
+    shown = routes()["routes"]
+    expect("connected routes stay", any(route["source"] == "connected" for route in shown), shown)
     got = ping(SUB, "-c", "2", "-W", "1", "203.0.113.1")
     expect("its subscribers are told so", " 0 received" in got and "Unreachable" in got, got)
     drops = run(WEIR, "show", "drops", "--json", "--socket", SOCKET)
@@ -314,6 +316,11 @@ def upf():
     speak()
     exchanged()
     withdrawn_by_core()
+    if CASE == "upf":
+        found = lambda: learnt("2001:db8:ffff::/48")
+        expect("a route is left", found(), routes())
+        inside(RT, "ip", "link", "del", "core0")
+        wait_for("which goes with the interface, when somebody removes that", lambda: not found())
     gateway_stops(child)
     announced(False, "a gateway that ends is withdrawn")
 

@@ -49,6 +49,21 @@ fn every_mistake_names_its_key() {
         ("tpid = \"0x8100\"", "tpid = \"0x9999\"", "group.2.tpid: \"0x9999\" is not the type of a VLAN tag"),
         ("gateways = [\"100.66.0.1\"]", "gateways = []", "group.2.gateways: subscribers would have no default router"),
         ("role = \"access\"", "role = \"access\"\nvlan = 3", "port.0.vlan"),
+        (
+            "role = \"access\"",
+            "role = \"access\"\nhost_interface = \"core0\"",
+            "port.0.host_interface: port \"acc\" has no link layer, or no addresses of its own",
+        ),
+        (
+            "role = \"core\"",
+            "role = \"core\"\nhost_interface = \"a/b/c\"",
+            "port.1.host_interface: \"a/b/c\" is no interface",
+        ),
+        (
+            "role = \"core\"",
+            "role = \"core\"\nhost_interface = \"sixteen-letters-\"",
+            "port.1.host_interface: \"sixteen-letters-\" is no interface",
+        ),
         ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.66.0.1\"", "subscriber.2.ipv4: 100.66.0.1 is the gateway's own"),
         ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.64.0.99\"", "subscriber.2.ipv4: 100.64.0.99 is in a slice of another"),
         (

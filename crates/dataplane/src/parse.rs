@@ -309,6 +309,77 @@ mod tests {
         assert!(!Usual::new(&PortView::default()).is_mine(5));
     }
 
+    struct Nothing;
+
+    impl frame::HostQueue for Nothing {
+        fn put(&self, _: &[u8; 14], _: &[u8]) -> bool {
+            true
+        }
+    }
+
+    /// A port with a host interface, or without.
+    fn routed(has_host: bool) -> PortView {
+        let host = has_host.then(|| frame::HostInterface::new(std::sync::Arc::new(Nothing)));
+        PortView { mac: [2, 0, 0, 0, 0, 9], v4: vec![(0x0a00_0001, 24)], host, ..PortView::default() }
+    }
+
+    /// An IPv4 packet of that protocol, with those ports where it has some.
+    fn packet(protocol: u8, to: u32, ports: (u16, u16)) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 2];
+        packet.extend(to.to_be_bytes());
+        packet.extend(ports.0.to_be_bytes().iter().chain(&ports.1.to_be_bytes()));
+        packet.resize(40, 0);
+        packet[20 + 12..20 + 13].fill(0x50);
+        let sum = wire::checksum::of(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn routing_protocols_are_told_from_others() {
+        const OURS: u32 = 0x0a00_0001;
+        for (protocol, to, ports, expected) in [
+            (protocol::TCP, OURS, (40_000, 179), true),
+            (protocol::TCP, OURS, (179, 40_000), true),
+            (protocol::TCP, OURS, (40_000, 22), false),
+            (protocol::TCP, 0xc633_6401, (40_000, 179), false),
+            (protocol::UDP, OURS, (49_152, 3784), true),
+            (protocol::UDP, OURS, (3784, 53), false),
+            (OSPF, OURS, (0, 0), true),
+            (OSPF, 0xe000_0005, (0, 0), true),
+            (OSPF, 0xe000_0006, (0, 0), true),
+            (OSPF, 0xe000_0007, (0, 0), false),
+            (OSPF, 0xc633_6401, (0, 0), false),
+        ] {
+            let packet = packet(protocol, to, ports);
+            let ip = L3L4::parse(&packet).unwrap();
+            let is_routing = |port: &PortView| is_routing(&ip, &packet, port, port.is_mine4(to));
+            assert_eq!(is_routing(&routed(true)), expected, "{protocol} {to:x} {ports:?}");
+            assert!(!is_routing(&routed(false)));
+        }
+    }
+
+    #[test]
+    fn ospf_groups_are_taken_where_a_daemon_listens() {
+        let frame = |last: u8, to: u32| {
+            [&[1, 0, 0x5e, 0, 0, last, 2, 0, 0, 0, 0, 1][..], &[8, 0], &packet(OSPF, to, (0, 0))].concat()
+        };
+        let all_routers = frame(5, 0xe000_0005);
+        assert_eq!(link(&all_routers, &routed(true)), Ok((ethertype::IP4, 14)));
+        assert_eq!(link(&all_routers, &routed(false)), Err(drops::MULTICAST));
+        // To one host in a multicast frame (RFC 1812, 5.3.4).
+        assert_eq!(link(&frame(5, 0xc633_6401), &routed(true)), Err(drops::MULTICAST));
+    }
+
+    #[test]
+    fn isis_is_told_from_other_802_2_frames() {
+        assert!(matches!(network(1497, &[0xfe, 0xfe, 3, 0x83]), Ok(Network::IsIs)));
+        for (kind, packet) in [(38, [0x42, 0x42, 3, 0]), (0x88cc, [0xfe, 0xfe, 3, 0x83]), (1501, [0xfe, 0xfe, 3, 0x83])]
+        {
+            assert!(matches!(network(kind, &packet), Err(drops::ETHER_TYPE)));
+        }
+    }
+
     fn tag() -> impl Strategy<Value = Tag> {
         let kinds = prop::sample::select(&[ethertype::VLAN, ethertype::SERVICE_VLAN][..]);
         (kinds, 0u8..8, 1u16..4095).prop_map(|(kind, pcp, id)| Tag { kind, vlan: Vlan(u16::from(pcp) << 13 | id) })

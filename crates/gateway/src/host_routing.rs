@@ -167,14 +167,30 @@ impl<P: Product> Turn<P> {
         if poll(&mut fds, Some(&time)).is_err() {
             return false;
         }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         for (port, ready) in self.ports.iter().zip(ready[1..].chunks(2)) {
-            if ready[1] {
+            if !ready[1].is_empty() {
                 port.tap.routes().forget_changes();
                 self.due = self.due.or(Some(Instant::now() + TOGETHER));
             }
         }
-        ready[0]
+        let mut queues = ready[1..].iter().step_by(2);
+        let mut is_gone = || queues.next().is_some_and(|ready| ready.intersects(PollFlags::ERR | PollFlags::HUP));
+        let (gone, there) = std::mem::take(&mut self.ports).into_iter().partition(|_| is_gone());
+        self.ports = there;
+        self.lose(gone);
+        !ready[0].is_empty()
+    }
+
+    /// Interfaces that somebody has removed: their routes go, and nothing is exchanged by them any more.
+    fn lose(&mut self, gone: Vec<HostPort>) {
+        for HostPort { tap, .. } in &gone {
+            tracing::error!(
+                target: "port", event = "host_interface_gone", interface = %tap.place(),
+                "host interface {} was removed: routing daemons are cut off until the gateway is started again", tap.place()
+            );
+            self.due = Some(Instant::now());
+        }
     }
 
     /// Whether the gateway serves other prefixes than before, or its ports have changed.

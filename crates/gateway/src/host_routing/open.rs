@@ -43,13 +43,15 @@ pub(crate) fn open(entries: &[PortEntry<'_>], caps: &mut [Caps]) -> Result<Vec<H
         let Some(text) = entry.host_interface else { continue };
         let failed = |source: PortError| PortsError::Port { name: entry.name.to_owned(), source };
         let mut addresses: Vec<_> = entry.addresses.iter().filter_map(|text| parse_prefix(text)).collect();
-        if addresses.iter().any(|(address, _)| address.is_ipv6()) {
+        let has_ipv6 = addresses.iter().any(|(address, _)| address.is_ipv6());
+        if has_ipv6 {
             // The port's own, too: IPv6 routers speak to and from them.
             let own: Ipv6Addr = link_local(Mac(caps.mac));
             addresses.push((own.into(), 64));
         }
         let of_port = if caps.mtu == 0 { USUAL_MTU } else { caps.mtu };
-        let mtu = entry.mtu.map_or(of_port, |mtu| u32::from(mtu).min(of_port)).max(LEAST_MTU);
+        let mtu = entry.mtu.map_or(of_port, |mtu| u32::from(mtu).min(of_port));
+        let mtu = if has_ipv6 { mtu.max(LEAST_MTU) } else { mtu };
         let config = HostTapConfig { place: place_of(text), mac: caps.mac, mtu, addresses };
         let tap = HostTap::open(&config).map_err(failed)?;
         let writer = tap.writer().map_err(|source| {

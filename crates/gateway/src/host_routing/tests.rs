@@ -94,7 +94,7 @@ fn first_interface_of_a_vrf_announces() {
 #[test]
 fn frames_of_the_host_get_the_port_tags() {
     let port = PortView { mac: MAC, tags: Tags::One(Tag::customer(Vlan::of(7))), ..PortView::default() };
-    let frame = eth([2, 0, 0, 0, 0, 1], MAC).ip4([10, 0, 0, 1], [10, 0, 0, 2]).udp(3784, 3784).filled(24).build();
+    let frame = eth(MAC, [2, 0, 0, 0, 0, 1]).ip4([10, 0, 0, 1], [10, 0, 0, 2]).udp(3784, 3784).filled(24).build();
     let wire = to_wire(&frame, &port).unwrap();
     assert_eq!((&wire[..12], &wire[16..]), (&frame[..12], &frame[12..]));
     assert_eq!(wire[12..16], [0x81, 0, 0, 7]);
