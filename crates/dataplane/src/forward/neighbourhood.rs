@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-use super::{Forwarding, InstanceId, Plan, Route};
+use super::{Forwarding, InstanceId, Plan, Route, prefix4, prefix6};
 use crate::neighbour::{self, Action, Config, Heard, NeighbourCache, NeighbourMessage, Request, Station, Wanted};
 
 /// A plan, and the neighbours it needs resolved.
@@ -63,7 +63,11 @@ impl Neighbourhood {
     }
 
     fn merge(&mut self) {
-        let prefix = |route: &Route| (route.instance, route.to, route.len);
+        // A configured prefix may have bits of a host.
+        let prefix = |route: &Route| match route.to {
+            IpAddr::V4(to) => (route.instance, IpAddr::from(prefix4(to.into(), route.len).to_be_bytes()), route.len),
+            IpAddr::V6(to) => (route.instance, IpAddr::from(prefix6(to.into(), route.len).to_be_bytes()), route.len),
+        };
         let configured: HashSet<_> = self.configured.iter().map(prefix).collect();
         let learnt = self.learnt.iter().filter(|route| !configured.contains(&prefix(route)));
         let routes: Vec<Route> = self.configured.iter().chain(learnt).copied().collect();

@@ -201,3 +201,35 @@ fn who_never_answers_is_told_of_and_who_was_told_of_by_another_is_taken_to_be_th
     assert!(tunnel.is_some() && again, "a new tunnel is to be published");
     assert_eq!((here.tunnel(0, [10, 0, 3, 100].into(), 2152), here.tables().is_some()), (tunnel, false));
 }
+
+#[test]
+fn configured_routes_stand_before_learnt_ones() {
+    let learnt =
+        |to: [u8; 4], len, via: [u8; 4]| Route { instance: 1, to: to.into(), len, via: Via::Gateway(via.into()) };
+    let mut neighbourhood = Neighbourhood::new(plan());
+    let configured = neighbourhood.plan().routes.clone();
+    let [same, other] = [learnt([0, 0, 0, 0], 0, [10, 0, 6, 3]), learnt([198, 51, 100, 0], 24, [10, 0, 6, 3])];
+    assert!(neighbourhood.set_learnt(vec![same, other]));
+    assert!(!neighbourhood.set_learnt(vec![same, other]), "nothing new");
+    assert_eq!(neighbourhood.routes(), (&configured[..], &[other][..]));
+    let to = |neighbourhood: &Neighbourhood, address: [u8; 4]| neighbourhood.plan().next_hop(1, address.into());
+    assert_eq!(to(&neighbourhood, [198, 51, 100, 9]), Some((1, [10, 0, 6, 3].into())));
+    assert_eq!(to(&neighbourhood, [198, 51, 101, 9]), Some((1, [10, 0, 6, 2].into())));
+    // Without the configured ones those learnt have their turn; bits of a host are none of a prefix.
+    neighbourhood.set_routes(vec![learnt([198, 51, 100, 7], 24, [10, 0, 6, 4])]);
+    assert_eq!(neighbourhood.routes().1, [same]);
+    assert_eq!(to(&neighbourhood, [198, 51, 100, 9]), Some((1, [10, 0, 6, 4].into())));
+    assert!(neighbourhood.set_learnt(Vec::new()) && neighbourhood.tables().is_some());
+    assert_eq!(to(&neighbourhood, [192, 0, 2, 1]), None);
+}
+
+#[test]
+fn learnt_router_of_a_link_local_address_is_asked_for_by_its_port() {
+    let router: IpAddr = [0xfe80, 0, 0, 0, 0, 0, 0, 7].into();
+    let via = Via::Neighbour { port: 1, address: router };
+    let mut neighbourhood = Neighbourhood::new(plan());
+    neighbourhood.set_learnt(vec![Route { instance: 1, to: [0u16; 8].into(), len: 0, via }]);
+    assert!(neighbourhood.want_next_hops(0).contains(&(1, router)));
+    let outside: IpAddr = [0x2001, 0xdb8, 9, 0, 0, 0, 0, 1].into();
+    assert_eq!(neighbourhood.plan().next_hop(1, outside), Some((1, router)));
+}
