@@ -1,7 +1,7 @@
 //! A TAP interface of the host's, for routing daemons: it has the addresses of a port, and routes lead to it.
 //!
 //! Making it, and adding routes, takes privileges: both are done by the helper where there is one
-//! ([`helper`](crate::helper)). Frames are read and written, and the kernel's routes are read, without.
+//! ([`helper`]). Frames are read and written, and the kernel's routes are read, without.
 
 mod netlink;
 
