@@ -184,7 +184,8 @@ const METRICS: &[Metric] = &[
     metric("cost.tc_ns", "ns", "/cost/tc_ns", "/cost/samples/tc_ns", false),
     metric("cost.tc_core_cycles", "core cycles", "/cost/tc_core_cycles", "/cost/samples/tc_core_cycles", false),
     metric("pps", "packets/s", "/pps", "/samples", true),
-    metric("power.watts", "W", "/power/watts", "/power/samples", false),
+    // By packets: more packets take more power.
+    metric("power.microjoules_per_packet", "µJ", "/power/microjoules_per_packet", "/power/samples_per_packet", false),
 ];
 
 const fn metric(
@@ -435,9 +436,13 @@ mod tests {
             result["power"] = power;
             result
         };
-        let watts = |watts: f64| with(json!({ "watts": watts, "samples": vec![watts; 5], "not_available": "" }));
+        let watts = |watts: f64| {
+            let each = watts / 5.0;
+            with(json!({ "watts": watts, "microjoules_per_packet": each, "samples_per_packet": vec![each; 5] }))
+        };
         let found = compare(&[watts(50.0)], &[watts(60.0)], 0.02);
-        let row = found.compared[0].rows.iter().find(|row| row.metric == "power.watts").expect("power");
+        let row =
+            found.compared[0].rows.iter().find(|row| row.metric == "power.microjoules_per_packet").expect("power");
         assert_eq!((row.verdict, found.power_not_available.as_deref()), (Verdict::Worse, None));
         let found = compare(&[watts(50.0)], &[with(json!({ "watts": null, "not_available": "no RAPL" }))], 0.02);
         assert_eq!(found.power_not_available.as_deref(), Some("after: no RAPL"));

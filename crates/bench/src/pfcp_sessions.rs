@@ -338,6 +338,8 @@ pub(crate) struct Established {
     pub waited_ms: Vec<f64>,
     /// What kept the gateway from its CPU while they were established.
     pub noise: ThreadNoise,
+    /// The part of the processors' time that the hypervisor took meanwhile.
+    pub steal_ratio: f64,
 }
 
 /// Brings sessions up for so many control planes in turn: half of them as fast as can be, half at half of that rate.
@@ -363,15 +365,15 @@ pub(crate) fn establish(
     let (mut plant, _) = plant?;
     plant.peers.clone_from(&peers);
     plant.associate();
-    let (begun, noise) = (Instant::now(), ThreadNoise::now());
+    let (begun, cpu, noise) = (Instant::now(), CpuTime::now(), ThreadNoise::now());
     let (took, _) = plant.play(&fast, 0, stop)?;
-    let noise = ThreadNoise::now().since(&noise);
+    let (noise, steal_ratio) = (ThreadNoise::now().since(&noise), CpuTime::now().since(&cpu).0);
     let rate = f64::from(half) / took.as_secs_f64();
     let (_, waited) = plant.play(&paced, (2e9 / rate) as u64, stop)?;
     let mut waited_ms: Vec<f64> = waited.into_iter().map(|ns| ns as f64 / 1e6).collect();
     waited_ms.sort_by(f64::total_cmp);
     plant.worker.close();
-    Ok(Established { time: (begun, begun + took), sessions: half, waited_ms, noise })
+    Ok(Established { time: (begun, begun + took), sessions: half, waited_ms, noise, steal_ratio })
 }
 
 /// The request for session `n`, with a rate in kbit/s.

@@ -53,6 +53,12 @@ impl Meter {
         let entries = std::fs::read_dir(root).map_err(|_| none())?;
         let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         folders.sort();
+        // Two drivers may show the same counters.
+        let is_msr =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"intel-rapl:"));
+        if folders.iter().any(is_msr) {
+            folders.retain(is_msr);
+        }
         let mut zones = Vec::new();
         for folder in folders {
             let name = read_to_string(folder.join("name")).unwrap_or_default();
@@ -107,6 +113,8 @@ pub struct Power {
     pub microjoules_per_packet: Option<f64>,
     /// Watts of each window.
     pub samples: Vec<f64>,
+    /// Microjoules a packet of each window.
+    pub samples_per_packet: Vec<f64>,
     /// Why it is not available; empty: it is.
     pub not_available: String,
 }
@@ -120,11 +128,13 @@ impl Power {
             return Self { not_available: why, ..Self::default() };
         }
         let watts = median(samples.iter().copied());
+        let each = |window: &Window| Some(window.watts? / window.traffic.mpps).filter(|each| each.is_finite());
         let mpps = median(windows.iter().map(|window| window.traffic.mpps));
         Self {
             watts: Some(watts),
             microjoules_per_packet: (mpps > 0.0).then_some(watts / mpps),
             samples,
+            samples_per_packet: windows.iter().filter_map(each).collect(),
             not_available: String::new(),
         }
     }
@@ -183,6 +193,7 @@ mod tests {
         tree.zone("intel-rapl:0:0", "core", 5, 10_000_000);
         tree.zone("intel-rapl:0:1", "dram", 9_000_000, 10_000_000);
         tree.zone("intel-rapl:1", "psys", 5, 10_000_000);
+        tree.zone("intel-rapl-mmio:0", "package-0", 1_000_000, 10_000_000);
         let meter = Meter::of(&tree.0).expect("a meter");
         assert_eq!(meter.zones.len(), 2);
         let before = meter.read().expect("a reading");

@@ -10,7 +10,6 @@ use super::points::Point;
 use super::report::{ExperimentReport, Measured, Row};
 use super::sweep::{Progress, Steps, asked, base, disturbed};
 use crate::error::BenchError;
-use crate::host::CpuTime;
 use crate::noise::{Gathered, ThreadNoise};
 use crate::pfcp_sessions::{Established, establish};
 use crate::thread::{cpus, pin};
@@ -61,7 +60,7 @@ struct Found {
 }
 
 fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Result<Found, BenchError> {
-    let (all, start, cpu) = (cpus(), Barrier::new(gateways.into()), CpuTime::now());
+    let (all, start) = (cpus(), Barrier::new(gateways.into()));
     let each: Result<Vec<Established>, BenchError> = thread::scope(|scope| {
         let gateway = |n: usize| {
             // The last CPUs first: the first has the machine's interrupts.
@@ -79,6 +78,7 @@ fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Resu
     let ended = each.iter().map(|one| one.time.1).max();
     let seconds = begun.zip(ended).map_or(0.0, |(begun, ended)| (ended - begun).as_secs_f64());
     let gateways = each.iter().map(|one| one.noise).collect();
+    let steal_ratio = each.iter().map(|one| one.steal_ratio).fold(0.0, f64::max);
     let established: u32 = each.iter().map(|one| one.sessions).sum();
     let mut waited: Vec<f64> = each.into_iter().flat_map(|one| one.waited_ms).collect();
     waited.sort_by(f64::total_cmp);
@@ -87,7 +87,7 @@ fn measure(sessions: u32, planes: u16, gateways: u16, stop: &AtomicBool) -> Resu
         sessions_per_second: f64::from(established) / seconds.max(1e-9),
         p50_ms: at(0.5),
         p99_ms: at(0.99),
-        steal_ratio: CpuTime::now().since(&cpu).0,
+        steal_ratio,
         seconds,
         gateways,
     })

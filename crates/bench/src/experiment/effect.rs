@@ -66,12 +66,17 @@ impl Experiment {
         self.vary.iter().any(|Axes(axes)| axes.iter().any(|(known, _)| known == key))
     }
 
-    /// What keeps a key from having an effect: another one that is off in `[set]` and not varied.
-    fn hindered(&self, key: &str) -> Option<Wrong> {
+    /// What keeps a key from having an effect: another one that is off. `axes`: the section that the key is varied in.
+    fn hindered(&self, key: &str, axes: Option<&[(String, Vec<String>)]>) -> Option<Wrong> {
         let needs = NEEDS.iter().filter(|needs| Some(needs.gateway) == self.gateway && needs.keys.contains(&key));
         let off = |needs: &&Needs| {
-            let is_off = self.value(needs.on).map_or(!needs.by_default, is_off);
-            is_off && !self.is_varied(needs.on)
+            let varied = axes.and_then(|axes| axes.iter().find(|(known, _)| known == needs.on));
+            match varied {
+                Some((_, values)) => values.iter().all(|value| is_off(value)),
+                // Each section's points are varied from `[set]`.
+                None if axes.is_none() && self.is_varied(needs.on) => false,
+                None => self.value(needs.on).map_or(!needs.by_default, is_off),
+            }
         };
         let on = needs.into_iter().find(off)?.on;
         let what = match self.value(on) {
@@ -85,12 +90,12 @@ impl Experiment {
     /// are varied.
     pub fn without_effect(&self, given: impl Fn(&str) -> bool) -> Option<(Place, Wrong)> {
         let set = self.set.0.iter().filter(|(key, value)| given(key) && !is_off(value));
-        let of_set = |(key, _): &(String, String)| Some((Place::Set(key.clone()), self.hindered(key)?));
+        let of_set = |(key, _): &(String, String)| Some((Place::Set(key.clone()), self.hindered(key, None)?));
         set.into_iter().find_map(of_set).or_else(|| {
             let sections = self.vary.iter().enumerate();
             sections.into_iter().find_map(|(n, Axes(axes))| {
                 let found = axes.iter().find_map(|(key, _)| {
-                    let wrong = self.hindered(key).or_else(|| self.unwatched(key, axes))?;
+                    let wrong = self.hindered(key, Some(axes)).or_else(|| self.unwatched(key, axes))?;
                     Some((key, wrong))
                 });
                 found.map(|(key, wrong)| (Place::Vary(n, key.clone()), wrong))
@@ -132,6 +137,11 @@ mod tests {
                 head("cmts") + "[set]\ndownstream = false\n[[vary]]\nupstream = [0.1, 1]",
                 "vary.0.upstream",
                 "downstream",
+            ),
+            (
+                head("upf") + "[[vary]]\nfunctions = [true, false]\n[[vary]]\nsession_rate = [true, false]",
+                "vary.1.session_rate",
+                "without functions",
             ),
             (
                 head("upf") + "measure = \"telemetry\"\n[[vary]]\nobserver = \"none\"\nplace = \"idle-cpu\"",

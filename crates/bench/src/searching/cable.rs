@@ -71,7 +71,9 @@ impl Trial for CableDevice<'_> {
         let (windows, mut all) = ((duration.as_secs_f64() / 0.25 - 1e-9).ceil().max(1.0) as u32, Outcome::default());
         for _ in 0..windows {
             self.rig.latencies();
-            let window = self.rig.window(&How { pps: Some(load), ..How::most(duration / windows) }, self.stop)?;
+            let before = CpuTime::now();
+            let mut window = self.rig.window(&How { pps: Some(load), ..How::most(duration / windows) }, self.stop)?;
+            window.steal_ratio = CpuTime::now().since(&before).0;
             self.noise.add_window(&window);
             let directions = [&window.traffic.directions.uplink, &window.traffic.directions.downlink];
             let measured: u64 = directions.iter().map(|d| d.sent_packets).sum();

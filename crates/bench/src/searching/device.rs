@@ -215,7 +215,9 @@ impl<U: UnderTest> Trial for GatewayDevice<'_, U> {
         let windows = (windows - 1e-9).ceil().max(1.0) as u32;
         let mut all = Outcome::default();
         for _ in 0..windows {
-            let window = self.window(Some(load * self.pace), duration / windows)?;
+            let before = CpuTime::now();
+            let mut window = self.window(Some(load * self.pace), duration / windows)?;
+            window.steal_ratio = CpuTime::now().since(&before).0;
             self.keep_pace(&window, load);
             let late = window.traffic.seconds > LATE * (duration / windows).as_secs_f64();
             all = all.plus(self.outcome(&window, load));

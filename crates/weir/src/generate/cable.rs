@@ -252,7 +252,7 @@ impl<'a> Driver<'a> {
                 self.burst();
             }
             self.receive();
-            wait([&self.network, &self.rpd], Duration::from_micros(300));
+            wait([&mut self.network, &mut self.rpd], Duration::from_micros(300));
         }
         let took = begin.elapsed().as_secs_f64();
         // What the last segments cut goes out, too.

@@ -68,8 +68,11 @@ impl End {
 }
 
 /// Waits until a packet has come to one of two ends, at most for `longest`: one that waits for a sleep to end would seem late.
-pub fn wait(ends: [&End; 2], longest: Duration) {
-    let descriptors = ends.map(|end| end.port.wait_fd());
+pub fn wait(mut ends: [&mut End; 2], longest: Duration) {
+    for end in &mut ends {
+        end.port.kick(&mut end.pool);
+    }
+    let descriptors = ends.each_ref().map(|end| end.port.wait_fd());
     let mut polled: Vec<PollFd<'_>> = descriptors.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     if polled.len() < descriptors.len() {
         return std::thread::sleep(longest.min(BLIND));

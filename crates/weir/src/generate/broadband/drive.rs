@@ -305,7 +305,7 @@ impl Driver<'_> {
             }
             if let Some(pps) = pps.filter(|_| due <= sent) {
                 let next = (sent + 1) as f64 / pps - begin.elapsed().as_secs_f64();
-                wait([&self.access, &self.core], Duration::from_secs_f64(next.clamp(0.0, LONGEST_WAIT)));
+                wait([&mut self.access, &mut self.core], Duration::from_secs_f64(next.clamp(0.0, LONGEST_WAIT)));
             }
         }
         drain(DRAIN, LONGEST_DRAIN, || {
