@@ -59,8 +59,8 @@ impl<G: Gateway> Worker<G> {
         self.release_held::<C>(spent)
     }
 
-    /// Forwards what was held for a group that has arrived, before anything else: a few bursts in a turn, for ports and rings to
-    /// other workers take no more at a time. What comes meanwhile is held behind it. Returns packets released.
+    /// Forwards what was held for a group that has arrived, before anything else: a few bursts in a turn, for ports and
+    /// rings to other workers take no more at a time. What comes meanwhile is held behind it. Returns packets released.
     fn release_held<C: Clock>(&mut self, spent: &mut Spent) -> usize {
         let now = self.env.now;
         if let Some(arriving) = self.env.moves.arriving.as_mut().filter(|arriving| arriving.release.is_none()) {

@@ -160,7 +160,7 @@ impl Policy {
         away.map(|((group, (from, _)), to)| Move { group, from: *from, to: *to }).collect()
     }
 
-    /// Groups that a worker with too much load gives back to one that sleeps: of those that can, the one with the most load.
+    /// Groups that a worker with too much load gives back to one that sleeps: of those that can, the one with the most.
     fn relieve(&self, sight: &Sight<'_>) -> Vec<Move> {
         let load = |worker: Owner| sight.loads.get(usize::from(worker)).copied().unwrap_or(1.0);
         let workers = 0..sight.loads.len() as Owner; // fewer than 64
