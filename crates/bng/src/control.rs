@@ -5,7 +5,7 @@ mod moves;
 mod queries;
 mod reload;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use dataplane::acl::LiveLists;
@@ -27,7 +27,7 @@ use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
 use crate::shaper::{Queued, Shaper};
 use crate::slow::{ControlPacket, Event};
-use crate::subscribers::Usage;
+use crate::subscribers::{Refused, Usage};
 
 /// Control's ends of one worker.
 pub struct Link {
@@ -137,6 +137,10 @@ pub struct Control {
     took_events: bool,
     /// Commands that workers refused.
     refused: u64,
+    /// Subscribers that their worker has refused to install or to change.
+    not_installed: HashSet<u32>,
+    /// Why the new owner of the group that moves has refused a copy.
+    copy_refused: Option<Refused>,
     reports: Reports,
     /// The number of the last question for blocks of public ports, and what answers it.
     blocks: (u64, Option<Box<Blocks>>),
@@ -199,6 +203,8 @@ impl Control {
             announced: false,
             took_events: false,
             refused: 0,
+            not_installed: HashSet::new(),
+            copy_refused: None,
             reports,
             blocks: (0, None),
             nat: None,
@@ -496,7 +502,7 @@ impl Control {
     pub fn next_deadline(&self) -> Option<u64> {
         let waits = self.links.iter().any(|link| !link.backlog.is_empty());
         let is_left = !self.announced || waits || self.nat_log.has_failed();
-        let park = self.park.as_ref().map(moves::Parking::next);
+        let park = self.park.as_ref().filter(|_| !self.moves.is_busy()).map(moves::Parking::next);
         let next = [self.neighbourhood.next_deadline(), self.deadline, park].into_iter().flatten().min();
         if is_left { Some(0) } else { next }
     }
@@ -568,7 +574,7 @@ impl Control {
                 self.packets.push_back(*packet);
             }
             Event::Left(_) => self.moves.answered(true),
-            Event::Arrived(come) => self.moves.arrived(come.arrival),
+            Event::Arrived(come) => self.on_arrived(&come),
         }
     }
 

@@ -7,7 +7,8 @@ use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
 use dataplane::nat::{self, BlockEvent, Nat};
 use engine::{
-    Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Stats, SteerKey, TraceFilter,
+    Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Room, Stats, SteerKey,
+    TraceFilter,
 };
 use frame::{Frame, Pool};
 use table::command::Inbox;
@@ -435,9 +436,9 @@ impl Gateway for BroadbandGateway {
         self.come.as_mut().is_none_or(|come| come.import(&mut self.state, env))
     }
 
-    fn arrived(&mut self, arrival: Arrival, _env: &mut Env) {
+    fn arrived(&mut self, arrival: Arrival, room: Room, _env: &mut Env) {
         if let Some(mut come) = self.come.take() {
-            come.arrival = arrival;
+            (come.arrival, come.room) = (arrival, room);
             self.slow.report(Event::Arrived(come));
         }
     }
@@ -501,6 +502,9 @@ impl Gateway for BroadbandGateway {
     fn close(&mut self, env: &mut Env) {
         if let Some(shaper) = &mut self.state.shaper {
             shaper.close(|frame| gone(frame, &env.stats, &mut env.pool));
+        }
+        if let Some(come) = &mut self.come {
+            come.close(env);
         }
         self.slow.close(env);
     }

@@ -17,10 +17,14 @@ use wire::fast;
 use crate::lane::State;
 use crate::record::{LINES, SubscriberSpec};
 use crate::steer::Directory;
+use crate::subscribers::Refused;
 use crate::{drops, punts};
 
 /// Subscribers that the old owner exports in one turn.
 pub const EACH: usize = 512;
+
+/// Packets of queues that a parcel has room for without further memory, for each subscriber.
+const FRAMES: usize = 4;
 
 /// Part of a group's state.
 #[derive(Default)]
@@ -36,9 +40,15 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// An empty one with room for [`EACH`] subscribers.
-    pub fn empty() -> Box<Self> {
-        Box::new(Self { records: Vec::with_capacity(EACH), ..Self::default() })
+    /// An empty one with room for [`EACH`] subscribers; `shaped`: packets may wait for them.
+    pub fn empty(shaped: bool) -> Box<Self> {
+        let shaped = if shaped { EACH } else { 0 };
+        Box::new(Self {
+            count: 0,
+            records: Vec::with_capacity(EACH),
+            counts: Vec::with_capacity(shaped),
+            frames: Vec::with_capacity(FRAMES * shaped),
+        })
     }
 }
 
@@ -68,7 +78,7 @@ pub struct Come {
     pub parcels: Consumer<Box<Parcel>>,
     /// Subscribers that are still to come.
     pub left: usize,
-    /// Room for packets of the group that come before its state.
+    /// Room for packets of the group that come before its state; afterwards control's to free.
     pub room: Room,
     /// Parcels that were taken in: control's to free.
     pub taken: Vec<Box<Parcel>>,
@@ -83,7 +93,12 @@ pub enum Step {
     /// Have room for the lines of a group.
     Adopt(u16),
     /// Install copies of subscribers of a group that is on its way here.
-    Copy(Box<[SubscriberSpec]>),
+    Copy {
+        /// The subscribers.
+        specs: Box<[SubscriberSpec]>,
+        /// Why one was not installed, if one was not.
+        refused: Option<Refused>,
+    },
     /// The group is to leave.
     Leave(Box<Leave>),
     /// The group is to come.
@@ -112,9 +127,11 @@ impl Step {
         match self {
             Self::Adopt(group) => state.subscribers.adopt(*group),
             Self::Disown(group) => state.subscribers.disown(*group),
-            Self::Copy(specs) => {
+            Self::Copy { specs, refused } => {
                 let now = env.now;
-                return specs.iter().all(|spec| state.install(spec, now, |frame| env.pool.give(frame)).is_ok());
+                let mut install = |spec| state.install(spec, now, |frame| env.pool.give(frame));
+                *refused = specs.iter().find_map(|spec| install(spec).err());
+                return refused.is_none();
             }
             Self::Steer { directory, mark } => {
                 std::mem::swap(&mut state.directory, directory);
@@ -202,6 +219,17 @@ impl Come {
             self.taken.push(parcel);
         }
         self.left == 0
+    }
+
+    /// Drops packets that are on their way: the worker ends.
+    pub(crate) fn close(&mut self, env: &mut Env) {
+        while let Some(mut parcel) = self.parcels.pop() {
+            env.stats.add(Io::HandedIn, parcel.frames.len() as u64);
+            for (_, frame) in parcel.frames.drain(..) {
+                env.stats.drop_outside(drops::FLOW_GONE, frame.len());
+                env.pool.give(frame);
+            }
+        }
     }
 }
 

@@ -293,8 +293,8 @@ fn impossible_moves_are_refused_with_the_reason() {
     device.close().expect("nothing lost");
 }
 
-#[test]
-fn queued_packets_and_buckets_move_along() {
+/// One whose group that moves is shaped.
+fn shaped_device() -> Device {
     let tiers = r#"
         [[profile]]
         name = "slow"
@@ -306,7 +306,12 @@ fn queued_packets_and_buckets_move_along() {
     let text = text
         .replace("profile = [ { name = \"home\" } ]", "")
         .replace("[[profile]]", "[[profile]]\nname = \"home\"\n[[profile]]");
-    let mut device = Device::start(&text.parse().expect("TOML")).expect("it starts");
+    Device::start(&text.parse().expect("TOML")).expect("it starts")
+}
+
+#[test]
+fn queued_packets_and_buckets_move_along() {
+    let mut device = shaped_device();
     device.turn_to(cases::ms(10));
     let mut sent = 0u32;
     for number in 0..60u32 {
@@ -374,4 +379,109 @@ fn groups_gather_on_one_worker_and_return() {
     device.settle();
     assert_eq!(device.received("core").len(), 1);
     device.close().expect("nothing lost");
+}
+
+#[test]
+fn held_packets_fit_ports_with_small_rings() {
+    const RING: usize = 512;
+    let mut device = device(2, 16, "");
+    let mut traffic = Traffic::new(&device);
+    let directory = |device: &Device| {
+        let worker = device.rig.workers().next().expect("a worker");
+        std::sync::Arc::as_ptr(&worker.gateway().state().directory)
+    };
+    let before = directory(&device);
+    device.control.move_group(BIG, 0).expect("it can move");
+    loop {
+        device.control.poll(device.clock.now());
+        device.rig.turn_of(0);
+        if directory(&device) != before {
+            break;
+        }
+        device.rig.turn_of(1);
+    }
+    // The new owner steers by the new table; the old one does not turn meanwhile.
+    let flows = [(0, 0), (1, 3)];
+    for n in 0..5000 {
+        traffic.send(flows[n % 2]);
+    }
+    while traffic.wires.iter().any(|(_, wire)| wire.waiting() > 0) {
+        device.rig.turn_of(0);
+    }
+    traffic.take();
+    assert!(traffic.flows.values().all(|(sent, received)| (*sent, *received) == (2500, 0)), "{:?}", traffic.flows);
+    for _ in 0..100 {
+        flows.into_iter().for_each(|flow| (0..10).for_each(|_| traffic.send(flow)));
+        device.control.poll(device.clock.now());
+        for worker in [1, 0] {
+            traffic.wires.iter().for_each(|(_, wire)| wire.limit(Some(RING)));
+            device.rig.turn_of(worker);
+            traffic.take();
+        }
+    }
+    traffic.wires.iter().for_each(|(_, wire)| wire.limit(None));
+    traffic.settle(&mut device);
+    assert!(traffic.is_complete(), "{:?}", device.counters());
+    let (last, _) = device.control.moves().last(BIG).expect("it moved");
+    assert!(last.arrival.held > 5000, "newcomers wait behind what is held: {last:?}");
+    traffic.check_usage(&device, 16);
+    device.close().expect("every packet buffer came back");
+}
+
+#[test]
+fn subscriber_that_its_worker_refused_does_not_keep_the_group() {
+    let mut device = device(2, 16, "");
+    let first = *device.control.subscriber(FIRST).expect("the first");
+    // The line is another's.
+    device.control.install(SubscriberSpec { handle: 90, ipv4: Some(address(99).into()), ..first }).expect("a group");
+    device.settle();
+    assert_eq!(device.control.refused(), 1);
+    device.control.move_group(BIG, 0).expect("it can move");
+    device.settle();
+    assert_eq!(device.control.moves().counts(), (1, 0));
+    let owner = device.rig.workers().next().expect("a worker");
+    let has = [FIRST, FIRST + 15, 90].map(|handle| owner.gateway().state().subscribers.record_of(handle).is_some());
+    assert_eq!(has, [true, true, false]);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn reports_are_complete_whenever_they_are_asked_for() {
+    const SUBSCRIBERS: u32 = 1000;
+    let mut device = device(2, SUBSCRIBERS, "");
+    let handles: Vec<u32> = (FIRST..FIRST + SUBSCRIBERS).collect();
+    for turns in 0..40 {
+        device.control.move_group(BIG, (turns % 2) as u16).expect("it can move");
+        for turn in 0..80 {
+            if turn == turns {
+                device.control.ask_reports(&handles);
+            }
+            device.control.poll(device.clock.now());
+            (0..2).for_each(|worker| device.rig.turn_of(worker));
+        }
+        device.settle();
+        let reports = device.control.reports().expect("all have answered");
+        assert_eq!(reports.usage.len(), handles.len(), "asked for after {turns} turns");
+    }
+    assert_eq!(device.control.moves().counts(), (40, 0));
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn queued_packets_on_their_way_are_counted_when_workers_end() {
+    let mut device = shaped_device();
+    device.turn_to(cases::ms(10));
+    for number in 0..60u16 {
+        let packet = cases::ip4(cases::SERVER, address(0)).ttl(9).udp(7, number).filled(1000);
+        device.send("core", &cases::from_router(&packet).build());
+    }
+    device.settle();
+    let held = |device: &Device| device.rig.workers().nth(1).map(|worker| engine::Gateway::held(worker.gateway()));
+    assert!(held(&device) > Some(20));
+    device.control.move_group(BIG, 0).expect("it can move");
+    while held(&device) != Some(0) {
+        device.control.poll(device.clock.now());
+        [0, 1].into_iter().for_each(|worker| device.rig.turn_of(worker));
+    }
+    device.close().expect("each is named, and every packet buffer came back");
 }

@@ -5,7 +5,7 @@ use table::waker::Waker;
 use crate::burst::Burst;
 use crate::clock::Clock;
 use crate::hand_off::HandOff;
-use crate::moves::{Arrival, Departure};
+use crate::moves::{Arrival, Departure, Room};
 use crate::pipeline::{Env, Kind};
 use crate::stats::Layout;
 use crate::steer::SteerKey;
@@ -104,8 +104,8 @@ pub trait Gateway: Send {
         true
     }
 
-    /// A group has arrived, and its packets that were held are forwarded.
-    fn arrived(&mut self, _arrival: Arrival, _env: &mut Env) {}
+    /// A group has arrived, and its packets that were held are forwarded. `room` is where they were: control's to free.
+    fn arrived(&mut self, _arrival: Arrival, _room: Room, _env: &mut Env) {}
 
     /// Ends the worker's sleep when a command waits.
     fn waker(&self) -> Option<&Waker> {

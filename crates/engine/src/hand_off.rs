@@ -83,6 +83,11 @@ impl HandOff {
         self.held.as_ref().is_some_and(|held| held.len() > 0)
     }
 
+    /// The packet that was held first; only if it came in by that port, if one is given.
+    pub(crate) fn next_held(&mut self, of: Option<PortId>) -> Option<(PortId, Frame)> {
+        self.held.as_mut()?.next(of)
+    }
+
     /// What was held; nothing is held any more.
     pub(crate) fn end_hold(&mut self) -> Room {
         self.held.take().unwrap_or_default()

@@ -25,6 +25,9 @@ use crate::steer::Owner;
 /// Bit of an [`Owner`]: the subscriber's group is on its way to that worker, which holds packets until it is there.
 pub const ARRIVING: Owner = 1 << 15;
 
+/// Numbers of ports.
+const PORTS: usize = 1 << PortId::BITS;
+
 /// How far the export of a group has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
@@ -43,12 +46,15 @@ pub struct Room {
     pub(crate) first: VecDeque<(PortId, Frame)>,
     pub(crate) rest: VecDeque<(PortId, Frame)>,
     most: usize,
+    /// How many came in by each port.
+    by_port: Vec<usize>,
 }
 
 impl Room {
-    /// Room for so many packets.
+    /// Room for so many packets; those that come in by one port take no more than half of it.
     pub fn of(packets: usize) -> Self {
-        Self { first: VecDeque::with_capacity(packets), rest: VecDeque::with_capacity(packets), most: packets }
+        let queue = || VecDeque::with_capacity(packets);
+        Self { first: queue(), rest: queue(), most: packets, by_port: vec![0; PORTS] }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,11 +63,26 @@ impl Room {
 
     /// Keeps a packet; gives it back when there is no room.
     pub(crate) fn keep(&mut self, first: bool, port: PortId, frame: Frame) -> Result<(), Frame> {
-        if self.len() >= self.most {
+        let Some(of_port) = self.by_port.get_mut(usize::from(port)).filter(|count| **count < self.most.div_ceil(2))
+        else {
+            return Err(frame);
+        };
+        if self.first.len() + self.rest.len() >= self.most {
             return Err(frame);
         }
+        *of_port += 1;
         if first { &mut self.first } else { &mut self.rest }.push_back((port, frame));
         Ok(())
+    }
+
+    /// Takes the oldest packet out; only if it came in by that port, if one is given.
+    pub(crate) fn next(&mut self, of: Option<PortId>) -> Option<(PortId, Frame)> {
+        let queue = if self.first.is_empty() { &mut self.rest } else { &mut self.first };
+        let (port, _) = queue.front().filter(|(port, _)| of.is_none_or(|of| of == *port))?;
+        if let Some(of_port) = self.by_port.get_mut(usize::from(*port)) {
+            *of_port -= 1;
+        }
+        queue.pop_front()
     }
 }
 
@@ -98,6 +119,8 @@ pub(crate) struct Arriving {
     pub awaited: u64,
     /// The state is there.
     pub complete: bool,
+    /// What was held is being released, so many so far; none: not yet.
+    pub release: Option<Arrival>,
 }
 
 /// Moves that a worker takes part in: at most one at a time. The gateway tells of it while it carries out commands.
@@ -109,6 +132,8 @@ pub struct Moves {
     pub(crate) mark: Option<Owner>,
     /// The old and the new owner, neither of them this worker: the one's mark is passed on to the other.
     pub(crate) relay: Option<(Owner, Owner)>,
+    /// A packet that was held is being forwarded.
+    pub(crate) releasing: bool,
     /// Room for packets to be held, until the worker takes it.
     pub(crate) room: Option<Room>,
 }
@@ -124,7 +149,7 @@ impl Moves {
     /// A group of worker `from` comes to this one; `others` are all workers but this one, as bits; `room` is where the group's
     /// packets wait. Before any worker has the new steering table.
     pub fn arrive(&mut self, from: Owner, others: u64, room: Room) {
-        self.arriving = Some(Arriving { from, awaited: others, complete: false });
+        self.arriving = Some(Arriving { from, awaited: others, complete: false, release: None });
         self.room = Some(room);
     }
 
@@ -134,9 +159,9 @@ impl Moves {
         self.relay = Some((from, to));
     }
 
-    /// Whether a group is on its way here.
+    /// Whether a group is on its way here, and what is for it must wait.
     pub fn is_arriving(&self) -> bool {
-        self.arriving.is_some()
+        self.arriving.is_some() && !self.releasing
     }
 
     #[inline(always)]

@@ -15,6 +15,7 @@ use crate::gateway::Command;
 use crate::moving::{Come, EACH, Leave, Parcel, Step as Sent};
 use crate::record::SubscriberSpec;
 use crate::steer::Directory;
+use crate::subscribers::Refused;
 
 /// Subscribers that a worker copies, or frees, for one command: it carries out a few commands in a turn.
 const COPIED: usize = 8;
@@ -186,6 +187,20 @@ impl Control {
         self.turn_moves(now);
     }
 
+    /// The new owner of a group forwards its packets.
+    pub(super) fn on_arrived(&mut self, come: &Come) {
+        if come.missing > 0 {
+            let group = self.moves.moving().and_then(|group| self.config.group.get(usize::from(group)));
+            let (group, from, missing) = (group.map_or("", |group| &group.name), come.from, come.missing);
+            tracing::error!(
+                target: "worker", event = "group_incomplete", group, from, missing,
+                "{} of group {group} from worker {from} not installed on its new worker: they are not served, and what \
+                 they have used is lost", many(missing, "subscriber")
+            );
+        }
+        self.moves.arrived(come.arrival);
+    }
+
     fn of_group(&self, group: u16) -> impl Iterator<Item = &SubscriberSpec> {
         self.subscribers().filter(move |spec| spec.group == group)
     }
@@ -212,8 +227,12 @@ impl Control {
     fn send_copies(&mut self, of: &Move) -> usize {
         let specs: Vec<_> = self.of_group(of.group).copied().collect();
         self.moving = specs.iter().map(|spec| spec.handle).collect();
+        // One that its own worker refused is none of the group's there.
+        let specs: Vec<_> = specs.into_iter().filter(|spec| !self.not_installed.contains(&spec.handle)).collect();
+        self.copy_refused = None;
         let adopted = self.send_step(of.to, Sent::Adopt(of.group));
-        specs.chunks(COPIED).map(|few| self.send_step(of.to, Sent::Copy(few.into()))).sum::<usize>() + adopted
+        let copy = |few: &[SubscriberSpec]| Sent::Copy { specs: few.into(), refused: None };
+        specs.chunks(COPIED).map(|few| self.send_step(of.to, copy(few))).sum::<usize>() + adopted
     }
 
     /// Copies that a worker has of the group's subscribers are freed.
@@ -245,7 +264,7 @@ impl Control {
         let leave = Leave {
             handles,
             next: 0,
-            empty: (0..parcels).map(|_| Parcel::empty()).collect(),
+            empty: (0..parcels).map(|_| Parcel::empty(self.shapes)).collect(),
             parcels: out,
             to: of.to,
             others: all & !(1 << (of.from & 63)),
@@ -266,6 +285,7 @@ impl Mover for Control {
                 if let Some(group) = self.layout.groups.get_mut(usize::from(of.group)) {
                     group.worker = of.to;
                 }
+                self.ask_moved(of);
                 self.send_directory(of.group, of.to, None) + self.send_discards(of, of.from)
             }
             Step::Undo => self.send_discards(of, of.to),
@@ -284,13 +304,17 @@ impl Mover for Control {
                 link.post(command);
             }
         }
-        self.ask_moved(of);
         let name = self.config.group.get(usize::from(of.group)).map_or("", |group| &group.name);
         let (from, to, subscribers) = (of.from, of.to, outcome.subscribers);
         if outcome.failed {
+            let why = match self.copy_refused {
+                Some(Refused::Taken) => "a line or an address of one of its subscribers is another's there",
+                Some(Refused::Foreign) => "a line of one of its subscribers is not the group's",
+                Some(Refused::Memory) | None => "no memory for its subscribers",
+            };
             tracing::warn!(
-                target: "worker", event = "group_not_moved", group = name, from, to, subscribers,
-                "group {name} stays on worker {from}: worker {to} has no memory for its {subscribers} subscribers"
+                target: "worker", event = "group_not_moved", group = name, from, to, subscribers, why,
+                "group {name} with {subscribers} subscribers stays on worker {from}; worker {to}: {why}"
             );
             return;
         }

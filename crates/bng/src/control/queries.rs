@@ -2,6 +2,7 @@
 
 use super::{Control, HANDLES, SESSIONS, WorkerReport};
 use crate::gateway::{Answer, Blocks, Command, Report};
+use crate::moving::Step;
 use crate::subscribers::Usage;
 
 impl Control {
@@ -24,7 +25,7 @@ impl Control {
         (0..self.links.len()).for_each(|worker| self.ask_on(worker));
     }
 
-    /// A group has moved: what was still to be asked about its subscribers is asked of their worker.
+    /// A group is another worker's now: what was still to be asked about its subscribers is asked of their worker.
     pub(super) fn ask_moved(&mut self, of: &gateway::moves::Move) {
         let (from, to) = (usize::from(of.from), usize::from(of.to));
         let is_moved = |subscribers: &[Option<crate::record::SubscriberSpec>], handle: u32| {
@@ -117,15 +118,28 @@ impl Control {
         while let Some((_, answer)) = self.links[worker].commands.poll() {
             match answer {
                 Ok(Answer::Report(report)) => self.on_report(worker, &report),
+                Ok(Answer::Installed(spec)) => {
+                    self.not_installed.remove(&spec.handle);
+                }
                 Ok(Answer::Removed(handle, usage)) if self.sessions.is_some() => self.removed.push((handle, usage)),
                 Ok(Answer::Unknown(handle)) => {
                     self.refused += 1;
+                    self.not_installed.remove(&handle);
                     self.removed.push((handle, Usage::default()));
                 }
                 Ok(Answer::Blocks(blocks)) if blocks.question == self.blocks.0 => self.blocks.1 = Some(blocks),
-                Ok(Answer::Moved(_, done)) => self.moves.answered(done),
+                Ok(Answer::Moved(step, done)) => {
+                    if let Step::Copy { refused: Some(why), .. } = step {
+                        self.copy_refused = Some(why);
+                    }
+                    self.moves.answered(done);
+                }
                 Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
-                Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
+                Ok(Answer::Refused(_, spec)) => {
+                    self.refused += 1;
+                    self.not_installed.insert(spec.handle);
+                }
+                Err(_) => self.refused += 1,
                 _ => {}
             }
         }

@@ -2,11 +2,11 @@
 
 use frame::{BURST, Frame};
 
-use super::{Spent, Worker};
+use super::{RELEASES, Spent, Worker};
 use crate::clock::Clock;
 use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
-use crate::moves::{Arrival, Departure, Room};
+use crate::moves::{Arrival, Departure};
 use crate::stats::Io;
 use crate::steer::Owner;
 
@@ -56,22 +56,33 @@ impl<G: Gateway> Worker<G> {
         if !arriving.complete || !self.hand_off.as_ref().is_some_and(are_there) {
             return 0;
         }
-        self.env.moves.arriving = None;
-        self.end_hold::<C>(spent)
+        self.release_held::<C>(spent)
     }
 
-    /// Forwards what was held for a group that has arrived, before anything else.
-    fn end_hold<C: Clock>(&mut self, spent: &mut Spent) -> usize {
-        let Room { first: mut held, rest, .. } = self.hand_off.as_mut().map(HandOff::end_hold).unwrap_or_default();
-        held.extend(rest);
-        let count = held.len();
-        while let Some((port, frame)) = held.pop_front() {
+    /// Forwards what was held for a group that has arrived, before anything else: a few bursts in a turn, for ports and
+    /// rings to other workers take no more at a time. What comes meanwhile is held behind it. Returns packets released.
+    fn release_held<C: Clock>(&mut self, spent: &mut Spent) -> usize {
+        let now = self.env.now;
+        if let Some(arriving) = self.env.moves.arriving.as_mut().filter(|arriving| arriving.release.is_none()) {
+            let pause_ns = self.first_held.take().map_or(0, |since| now.saturating_sub(since));
+            arriving.release = Some(Arrival { held: 0, pause_ns });
+        }
+        // More than comes in a turn: a burst of each port and one of other workers.
+        let most = BURST * RELEASES.max(2 * (self.ports.len() + 1));
+        let mut count = 0;
+        // What these packets lead to is not held.
+        self.env.moves.releasing = true;
+        while count < most {
+            let Some((port, frame)) = self.hand_off.as_mut().and_then(|hand_off| hand_off.next_held(None)) else {
+                break;
+            };
             self.put_into_burst(frame);
-            while self.burst.len() < BURST && held.front().is_some_and(|(next, _)| *next == port) {
-                if let Some((_, frame)) = held.pop_front() {
-                    self.put_into_burst(frame);
-                }
+            while self.burst.len() < BURST {
+                let next = self.hand_off.as_mut().and_then(|hand_off| hand_off.next_held(Some(port)));
+                let Some((_, frame)) = next else { break };
+                self.put_into_burst(frame);
             }
+            count += self.burst.len();
             self.env.stats.add(Io::HandedIn, self.burst.len() as u64);
             let id = Some(usize::from(port)).filter(|id| *id < self.ports.len());
             self.process(|gateway, burst, env| gateway.receive::<C>(port, burst, env), id);
@@ -81,8 +92,16 @@ impl<G: Gateway> Worker<G> {
                 self.pass_on();
             }
         }
-        let pause_ns = self.first_held.take().map_or(0, |since| self.env.now.saturating_sub(since));
-        self.gateway.arrived(Arrival { held: count as u64, pause_ns }, &mut self.env);
+        self.env.moves.releasing = false;
+        if let Some(arrival) = self.env.moves.arriving.as_mut().and_then(|arriving| arriving.release.as_mut()) {
+            arrival.held += count as u64;
+        }
+        if self.hand_off.as_ref().is_some_and(HandOff::is_holding) {
+            return count;
+        }
+        let arrival = self.env.moves.arriving.take().and_then(|arriving| arriving.release).unwrap_or_default();
+        let room = self.hand_off.as_mut().map(HandOff::end_hold).unwrap_or_default();
+        self.gateway.arrived(arrival, room, &mut self.env);
         count
     }
 
@@ -95,7 +114,8 @@ impl<G: Gateway> Worker<G> {
     #[cold]
     pub(super) fn hold_some(&mut self, came: &mut [(PortId, Frame)], from: &[Owner]) -> usize {
         let Some(hand_off) = self.hand_off.as_mut().filter(|hand_off| hand_off.holds()) else { return 0 };
-        let old = self.env.moves.arriving.map(|arriving| arriving.from);
+        // Once what was held is on its way, all that comes is behind it.
+        let old = self.env.moves.arriving.filter(|arriving| arriving.release.is_none()).map(|arriving| arriving.from);
         let mut taken = 0;
         for ((port, frame), from) in came.iter_mut().zip(from) {
             let key = self.gateway.steer_key(*port, self.env.pool.arena().bytes(frame));
@@ -116,7 +136,7 @@ impl<G: Gateway> Worker<G> {
     #[cold]
     pub(super) fn end_moves(&mut self) -> bool {
         let Some(hand_off) = &mut self.hand_off else { return false };
-        if hand_off.holds() && self.first_held.is_none() && hand_off.is_holding() {
+        if self.first_held.is_none() && hand_off.is_holding() {
             self.first_held = Some(self.env.now);
         }
         // What the begin of the next turn is to see to.

@@ -19,7 +19,7 @@ pub struct ParkSection {
     pub below: f64,
     /// Groups move back when a worker carries packets for this part of its time, or more, for two seconds.
     pub above: f64,
-    /// For how many seconds the load must be below before groups move together.
+    /// For how many seconds the load must be below before groups move together, at most 86,400.
     pub seconds: u64,
     /// Hours of the day (UTC) in which groups may move together, as `"22:30-06:00"`; at other times they are on their own
     /// workers. Left out: always.
@@ -34,6 +34,8 @@ impl Default for ParkSection {
 
 /// Seconds for which a load must be too high before groups move back.
 const HIGH_SECONDS: u64 = 2;
+/// A day.
+const MOST_SECONDS: u64 = 86_400;
 const SECOND: u64 = 1_000_000_000;
 
 /// Minutes of the day, from and until.
@@ -60,6 +62,10 @@ impl ParkSection {
                 what,
                 "0 < below < above, and above at most 1: parts of a worker's time",
             ));
+        }
+        if self.seconds > MOST_SECONDS {
+            let what = format!("seconds = {}", self.seconds);
+            return Err(wrong(&[&"park", &"seconds"], what, "at most 86400, a day"));
         }
         for (n, text) in self.hours.iter().enumerate() {
             if hours(text).is_none() {
@@ -132,7 +138,7 @@ impl Policy {
         let since = *self.low_since.get_or_insert(sight.now);
         if moves.is_empty() {
             self.low_since = None;
-        } else if sight.now.saturating_sub(since) >= self.section.seconds * SECOND {
+        } else if sight.now.saturating_sub(since) >= self.section.seconds.saturating_mul(SECOND) {
             (self.low_since, self.high_since) = (None, None);
             return Some((Reason::Little, moves));
         }
@@ -154,17 +160,16 @@ impl Policy {
         away.map(|((group, (from, _)), to)| Move { group, from: *from, to: *to }).collect()
     }
 
-    /// Groups that the worker with the highest load gives back to one that sleeps.
+    /// Groups that a worker with too much load gives back to one that sleeps: of those that can, the one with the most.
     fn relieve(&self, sight: &Sight<'_>) -> Vec<Move> {
-        let loads = sight.loads.iter().enumerate();
-        let Some((busy, load)) = loads.max_by(|a, b| a.1.total_cmp(b.1)) else { return Vec::new() };
-        if *load < self.section.above {
-            return Vec::new();
-        }
-        let all = self.back(sight, |owner, _| usize::from(owner) == busy);
         let load = |worker: Owner| sight.loads.get(usize::from(worker)).copied().unwrap_or(1.0);
-        let Some(home) = all.iter().map(|of| of.to).min_by(|a, b| load(*a).total_cmp(&load(*b))) else { return all };
-        all.into_iter().filter(|of| of.to == home).collect()
+        let workers = 0..sight.loads.len() as Owner; // fewer than 64
+        let mut busy: Vec<_> = workers.filter(|worker| load(*worker) >= self.section.above).collect();
+        busy.sort_by(|a, b| load(*b).total_cmp(&load(*a)));
+        let all = busy.into_iter().map(|worker| self.back(sight, |owner, _| owner == worker));
+        let Some(all) = all.into_iter().find(|all| !all.is_empty()) else { return Vec::new() };
+        let home = all.iter().map(|of| of.to).min_by(|a, b| load(*a).total_cmp(&load(*b)));
+        all.into_iter().filter(|of| Some(of.to) == home).collect()
     }
 
     /// All groups of the worker with the least load, to the one with the least of the others, if that is not too much.
@@ -242,6 +247,14 @@ mod tests {
     }
 
     #[test]
+    fn busiest_worker_without_guests_does_not_keep_another_busy() {
+        let mut world = World::new(&ParkSection::default(), &[0, 1, 2]);
+        world.groups[1].0 = 2;
+        assert_eq!(world.pass(3, &[0.95, 0.0, 0.9]), 1);
+        assert_eq!(world.owners(), [0, 1, 2]);
+    }
+
+    #[test]
     fn load_between_the_bounds_changes_nothing() {
         let mut world = World::new(&ParkSection::default(), &[0, 1]);
         world.pass(61, &[0.1, 0.1]);
@@ -290,5 +303,8 @@ mod tests {
         for hours in ["1-2", "01:00", "25:00-26:00", "03:00-03:00", ""] {
             assert!(of(0.4, 0.7, hours).unwrap_err().to_string().contains("UTC"), "{hours}");
         }
+        let of = |seconds| ParkSection { seconds, ..ParkSection::default() }.check();
+        assert!(of(86_400).is_ok());
+        assert!(of(u64::MAX).unwrap_err().to_string().contains("at most 86400"));
     }
 }

@@ -118,12 +118,19 @@ impl Live {
                 // The device dropped a packet, and the kernel stopped behind it.
                 Some(libc::EBUSY) => {
                     counters.tx_lost += 1;
-                    self.stall = STALL;
+                    self.stalled();
                 }
-                Some(libc::EAGAIN | libc::ENOBUFS) => self.stall = STALL,
+                Some(libc::EAGAIN | libc::ENOBUFS) => self.stalled(),
                 _ => {}
             }
         }
+    }
+
+    /// The device takes no more now: what is left in the ring is to be kicked again.
+    #[cold]
+    fn stalled(&mut self) {
+        self.stall = STALL;
+        self.unkicked = self.queue.unsent() as usize;
     }
 
     /// Gives the slots of sent packets back.
