@@ -169,10 +169,22 @@ pub fn is_routing(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool) -> bool
     port.host.is_some()
         && match ip.protocol {
             OSPF => ours || is_ospf_group(ip, packet),
-            protocol::TCP => ours && (ip.dst_port == BGP || ip.src_port == BGP),
+            protocol::TCP => ours && is_bgp(ip, packet),
             protocol::UDP => ours && BFD.contains(&ip.dst_port),
             _ => false,
         }
+}
+
+/// Whether a TCP segment is of a session of BGP: to its port, or from it without opening a connection to another.
+pub fn is_bgp(ip: &L3L4, packet: &[u8]) -> bool {
+    ip.dst_port == BGP || ip.src_port == BGP && !opens(ip, packet)
+}
+
+/// Whether a TCP segment opens a connection: SYN without ACK (RFC 9293, 3.1), or flags that are not there to be read.
+fn opens(ip: &L3L4, packet: &[u8]) -> bool {
+    const SYN: u8 = 0x02;
+    const SYN_ACK: u8 = 0x12;
+    packet.get(usize::from(ip.l4) + 13).is_none_or(|flags| flags & SYN_ACK == SYN)
 }
 
 fn is_ospf_group(ip: &L3L4, packet: &[u8]) -> bool {
@@ -356,6 +368,26 @@ mod tests {
             let is_routing = |port: &PortView| is_routing(&ip, &packet, port, port.is_mine4(to));
             assert_eq!(is_routing(&routed(true)), expected, "{protocol} {to:x} {ports:?}");
             assert!(!is_routing(&routed(false)));
+        }
+    }
+
+    #[test]
+    fn connections_from_the_port_of_bgp_are_opened_to_no_other() {
+        const OURS: u32 = 0x0a00_0001;
+        let [syn, syn_ack, ack, syn_fin] = [0x02, 0x12, 0x10, 0x03];
+        for (ports, flags, expected) in [
+            ((179, 22), syn, false),
+            ((179, 22), syn_fin, false),
+            ((179, 40_000), syn_ack, true),
+            ((179, 40_000), ack, true),
+            ((40_000, 179), syn, true),
+            ((179, 179), syn, true),
+        ] {
+            let mut packet = packet(protocol::TCP, OURS, ports);
+            packet[20 + 13] = flags;
+            let ip = L3L4::parse(&packet).unwrap();
+            assert_eq!(is_routing(&ip, &packet, &routed(true), true), expected, "{ports:?} {flags:#x}");
+            assert!(ports.1 == BGP || !is_routing(&ip, &packet[..30], &routed(true), true), "no flags to be read");
         }
     }
 
