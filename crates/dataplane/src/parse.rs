@@ -96,14 +96,15 @@ pub enum Network {
     IsIs,
 }
 
-/// Reads the network layer that the link header announced: IP, or ARP for the slow path; nothing else is for us.
+/// Reads the network layer that the link header announced: IP, or ARP for the slow path, or IS-IS on a port with a host
+/// interface; nothing else is for us.
 #[inline]
-pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
+pub fn network(kind: u16, packet: &[u8], port: &PortView) -> Result<Network, Drop> {
     match kind {
         ethertype::IP4 => L3L4::parse4(packet).map(Network::Ip).map_err(malformed),
         ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
         ethertype::ARP => Ok(Network::Arp),
-        kind if is_isis(kind, packet) => Ok(Network::IsIs),
+        kind if port.host.is_some() && is_isis(kind, packet) => Ok(Network::IsIs),
         _ => Err(drops::ETHER_TYPE),
     }
 }
@@ -135,11 +136,11 @@ impl NotIp {
     }
 }
 
-/// The IP packet in a frame, by what the [link header](link) says: its offset and its headers.
+/// The IP packet in a frame of that port, by what the [link header](link) says: its offset and its headers.
 #[inline]
-pub fn ip(frame: &[u8], link: Result<(u16, u16), Drop>) -> Result<(u16, L3L4), NotIp> {
+pub fn ip(frame: &[u8], link: Result<(u16, u16), Drop>, port: &PortView) -> Result<(u16, L3L4), NotIp> {
     let (kind, l3) = link.map_err(NotIp::Dropped)?;
-    match network(kind, frame.get(usize::from(l3)..).unwrap_or_default()) {
+    match network(kind, frame.get(usize::from(l3)..).unwrap_or_default(), port) {
         Ok(Network::Ip(ip)) => Ok((l3, ip)),
         Ok(Network::Arp) => Err(NotIp::Arp(l3)),
         Ok(Network::IsIs) => Err(NotIp::IsIs(l3)),
@@ -155,7 +156,9 @@ const ECHO_REQUEST6: u8 = 128;
 /// The port of BGP (RFC 4271, 4.1).
 const BGP: u16 = 179;
 /// The ports of BFD: control over one hop, echo, control over several (RFC 5881, 4; RFC 5883, 5).
-const BFD: [u16; 3] = [3784, 3785, 4784];
+const BFD: u16 = 3784;
+const BFD_ECHO: u16 = 3785;
+const BFD_MULTIHOP: u16 = 4784;
 /// OSPF (RFC 2328, A.1; RFC 5340, 2.7).
 const OSPF: u8 = 89;
 /// All OSPF routers, and all designated ones.
@@ -169,10 +172,62 @@ pub fn is_routing(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool) -> bool
     port.host.is_some()
         && match ip.protocol {
             OSPF => ours || is_ospf_group(ip, packet),
-            protocol::TCP => ours && (ip.dst_port == BGP || ip.src_port == BGP),
-            protocol::UDP => ours && BFD.contains(&ip.dst_port),
+            protocol::TCP => ours && is_bgp(ip, packet),
+            protocol::UDP => ours && is_bfd(ip),
             _ => false,
         }
+}
+
+/// Whether a datagram is BFD. Over one hop nobody beyond the link may have sent it (RFC 5881, 5); an echo has been forwarded
+/// once, by the neighbour.
+fn is_bfd(ip: &L3L4) -> bool {
+    match ip.dst_port {
+        BFD => ip.ttl == 255,
+        BFD_ECHO => ip.ttl >= 254,
+        port => port == BFD_MULTIHOP,
+    }
+}
+
+/// What goes to a port's host interface: each class has a rate of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostClass {
+    /// What routers of the link send: IS-IS, OSPF, BFD over one hop.
+    Link,
+    /// What may come from anywhere: BGP, BFD over several hops.
+    Sessions,
+    /// Answers to pings, and errors.
+    Icmp,
+}
+
+/// Which class a punted frame is of; none: it is not for the daemon. Of ICMP those are echo replies and errors to the port's
+/// addresses, without redirects, which would change the host's routes.
+pub fn host_class(frame: &[u8], punt: Punt, port: &PortView) -> Option<HostClass> {
+    let outer = Outer::parse(frame).ok()?;
+    let packet = frame.get(usize::from(outer.l3)..)?;
+    let ip = match outer.ethertype {
+        ethertype::IP4 | ethertype::IP6 => L3L4::parse(packet).ok()?,
+        _ => return (punt == punts::ROUTING).then_some(HostClass::Link),
+    };
+    if punt == punts::ROUTING {
+        let is_far = ip.protocol == protocol::TCP || ip.protocol == protocol::UDP && ip.dst_port == BFD_MULTIHOP;
+        return Some(if is_far { HostClass::Sessions } else { HostClass::Link });
+    }
+    let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
+    let kind = *packet.get(usize::from(ip.l4)).filter(|_| ours && ip.fragment != Fragment::Later)?;
+    let is_wanted = matches!((ip.version, kind), (4, 0 | 3 | 11 | 12) | (6, 1..=4 | 129));
+    is_wanted.then_some(HostClass::Icmp)
+}
+
+/// Whether a TCP segment is of a session of BGP: to its port, or from it without opening a connection to another.
+pub fn is_bgp(ip: &L3L4, packet: &[u8]) -> bool {
+    ip.dst_port == BGP || ip.src_port == BGP && !opens(ip, packet)
+}
+
+/// Whether a TCP segment opens a connection: SYN without ACK (RFC 9293, 3.1), or flags that are not there to be read.
+fn opens(ip: &L3L4, packet: &[u8]) -> bool {
+    const SYN: u8 = 0x02;
+    const SYN_ACK: u8 = 0x12;
+    packet.get(usize::from(ip.l4) + 13).is_none_or(|flags| flags & SYN_ACK == SYN)
 }
 
 fn is_ospf_group(ip: &L3L4, packet: &[u8]) -> bool {
@@ -343,7 +398,7 @@ mod tests {
             (protocol::TCP, OURS, (179, 40_000), true),
             (protocol::TCP, OURS, (40_000, 22), false),
             (protocol::TCP, 0xc633_6401, (40_000, 179), false),
-            (protocol::UDP, OURS, (49_152, 3784), true),
+            (protocol::UDP, OURS, (49_152, 4784), true),
             (protocol::UDP, OURS, (3784, 53), false),
             (OSPF, OURS, (0, 0), true),
             (OSPF, 0xe000_0005, (0, 0), true),
@@ -356,6 +411,58 @@ mod tests {
             let is_routing = |port: &PortView| is_routing(&ip, &packet, port, port.is_mine4(to));
             assert_eq!(is_routing(&routed(true)), expected, "{protocol} {to:x} {ports:?}");
             assert!(!is_routing(&routed(false)));
+        }
+    }
+
+    #[test]
+    fn connections_from_the_port_of_bgp_are_opened_to_no_other() {
+        const OURS: u32 = 0x0a00_0001;
+        let [syn, syn_ack, ack, syn_fin] = [0x02, 0x12, 0x10, 0x03];
+        for (ports, flags, expected) in [
+            ((179, 22), syn, false),
+            ((179, 22), syn_fin, false),
+            ((179, 40_000), syn_ack, true),
+            ((179, 40_000), ack, true),
+            ((40_000, 179), syn, true),
+            ((179, 179), syn, true),
+        ] {
+            let mut packet = packet(protocol::TCP, OURS, ports);
+            packet[20 + 13] = flags;
+            let ip = L3L4::parse(&packet).unwrap();
+            assert_eq!(is_routing(&ip, &packet, &routed(true), true), expected, "{ports:?} {flags:#x}");
+            assert!(ports.1 == BGP || !is_routing(&ip, &packet[..30], &routed(true), true), "no flags to be read");
+        }
+    }
+
+    #[test]
+    fn bfd_over_one_hop_is_of_the_link() {
+        for (to, ttl, expected) in [
+            (BFD, 255, true),
+            (BFD, 254, false),
+            (BFD_ECHO, 254, true),
+            (BFD_ECHO, 253, false),
+            (BFD_MULTIHOP, 64, true),
+        ] {
+            let mut packet = packet(protocol::UDP, 0x0a00_0001, (49_152, to));
+            (packet[8], packet[10], packet[11]) = (ttl, 0, 0);
+            let sum = wire::checksum::of(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            let ip = L3L4::parse(&packet).unwrap();
+            assert_eq!(is_routing(&ip, &packet, &routed(true), true), expected, "{to} {ttl}");
+        }
+    }
+
+    #[test]
+    fn host_gets_errors_and_echo_replies_to_the_port_only() {
+        let class = |kind: u8, to: u32| {
+            let mut packet = packet(protocol::ICMP4, to, (0, 0));
+            packet[20] = kind;
+            let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0][..], &packet].concat();
+            host_class(&frame, punts::ICMP_OTHER, &routed(true))
+        };
+        for kind in 0..=255 {
+            let expected = [0, 3, 11, 12].contains(&kind).then_some(HostClass::Icmp);
+            assert_eq!((class(kind, 0x0a00_0001), class(kind, 0x0a00_0002)), (expected, None), "type {kind}");
         }
     }
 
@@ -373,10 +480,12 @@ mod tests {
 
     #[test]
     fn isis_is_told_from_other_802_2_frames() {
-        assert!(matches!(network(1497, &[0xfe, 0xfe, 3, 0x83]), Ok(Network::IsIs)));
+        let network = |kind, packet: &[u8], has_host| super::network(kind, packet, &routed(has_host));
+        assert!(matches!(network(1497, &[0xfe, 0xfe, 3, 0x83], true), Ok(Network::IsIs)));
+        assert!(matches!(network(1497, &[0xfe, 0xfe, 3, 0x83], false), Err(drops::ETHER_TYPE)));
         for (kind, packet) in [(38, [0x42, 0x42, 3, 0]), (0x88cc, [0xfe, 0xfe, 3, 0x83]), (1501, [0xfe, 0xfe, 3, 0x83])]
         {
-            assert!(matches!(network(kind, &packet), Err(drops::ETHER_TYPE)));
+            assert!(matches!(network(kind, &packet, true), Err(drops::ETHER_TYPE)));
         }
     }
 

@@ -54,7 +54,7 @@ struct Received {
 fn read(bytes: &[u8], port: &PortView, tables: &Forwarding) -> Result<Received, Drop> {
     let (kind, l3) = parse::link(bytes, port)?;
     let packet = bytes.get(usize::from(l3)..).unwrap_or_default();
-    let ip = match parse::network(kind, packet)? {
+    let ip = match parse::network(kind, packet, port)? {
         Network::Ip(ip) => ip,
         Network::Arp => {
             let end = bytes.len() as u16; // a frame is shorter than 64 KiB
@@ -74,7 +74,9 @@ fn read(bytes: &[u8], port: &PortView, tables: &Forwarding) -> Result<Received, 
 fn to4(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result<Option<Punt>, Drop> {
     let is_ours = |view: &PortView| view.instance == port.instance && view.is_mine4(ip.dst);
     match () {
-        () if parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => Ok(Some(punts::ROUTING)),
+        () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => {
+            Ok(Some(punts::ROUTING))
+        }
         () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
         () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
         () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
@@ -88,7 +90,9 @@ fn to6(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result
     let is_ours = |view: &PortView| view.instance == port.instance && view.is_mine6(dst);
     match () {
         () if parse::is_discovery(ip, packet) => Ok(Some(punts::NEIGHBOUR)),
-        () if parse::is_routing(ip, packet, port, port.is_mine6(dst)) => Ok(Some(punts::ROUTING)),
+        () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine6(dst)) => {
+            Ok(Some(punts::ROUTING))
+        }
         () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
         // fe80::/10 stays on the link.
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),

@@ -16,21 +16,43 @@ use crate::fragment::{Piece, Plan, dont_fragment};
 use crate::icmp::{self, Told, echo_reply, may_answer, one_more_hop};
 use crate::limit::{Allowance, Limit};
 use crate::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use crate::parse::{self, HostClass};
 use crate::{drops, punts};
 
 /// ICMP errors a second and worker (RFC 1812, 4.3.2.8: a router limits them), and at once.
 const ICMP: Allowance = Allowance::new(1000, 100);
 /// Answers to ARP, neighbour discovery and pings a second and worker, and at once.
 const ANSWERS: Allowance = Allowance::new(10_000, 1000);
-/// Messages of routing protocols, and of neighbours, to the host a second and worker, and at once: a full table of BGP is
-/// 60 Mbit/s at this rate.
-const ROUTING: Allowance = Allowance::new(5000, 1000);
+/// What the link's routers send to the host (IS-IS, OSPF, BFD over one hop, answers of neighbours) a second and worker, and
+/// at once.
+const LINK: Allowance = Allowance::new(5000, 1000);
+/// BGP and BFD over several hops, which may come from anywhere: a full table of BGP is 60 Mbit/s at this rate.
+const SESSIONS: Allowance = Allowance::new(5000, 1000);
+/// ICMP to the host.
+const HOST_ICMP: Allowance = Allowance::new(500, 100);
 
 /// What a worker answers, within its rates.
 pub struct Responder {
     answers: Limit,
     errors: Limit,
-    routing: Limit,
+    to_host: ToHost,
+}
+
+/// Rates of what goes to the host, apart: a flood of one kind leaves the others alone.
+struct ToHost {
+    link: Limit,
+    sessions: Limit,
+    icmp: Limit,
+}
+
+impl ToHost {
+    fn of(&mut self, class: HostClass) -> &mut Limit {
+        match class {
+            HostClass::Link => &mut self.link,
+            HostClass::Sessions => &mut self.sessions,
+            HostClass::Icmp => &mut self.icmp,
+        }
+    }
 }
 
 /// ARP or neighbour discovery that a port received.
@@ -76,7 +98,8 @@ impl Speaker {
 
 impl Default for Responder {
     fn default() -> Self {
-        Self { answers: Limit::new(ANSWERS), errors: Limit::new(ICMP), routing: Limit::new(ROUTING) }
+        let to_host = ToHost { link: Limit::new(LINK), sessions: Limit::new(SESSIONS), icmp: Limit::new(HOST_ICMP) };
+        Self { answers: Limit::new(ANSWERS), errors: Limit::new(ICMP), to_host }
     }
 }
 
@@ -132,12 +155,13 @@ impl Responder {
 
     /// A message of a routing protocol, or ICMP for the daemon that speaks it: to the port's host interface, within the rate.
     pub fn to_host(&mut self, frame: Frame, punt: Punt, port: &PortView, env: &mut Env) {
-        let refused = match &port.host {
-            // IS-IS on a port without one: a protocol that is not served there. ICMP has been seen here in any case.
+        let class = parse::host_class(env.arena().bytes(&frame), punt, port);
+        let refused = match port.host.as_ref().zip(class) {
+            // A protocol that is not served on a port without one. ICMP has been seen here in any case.
             None if punt == punts::ROUTING => Some(drops::NO_SERVICE),
             None => None,
-            Some(_) if !self.routing.allow(env.now) => Some(drops::LIMITED),
-            Some(host) => (!put(host, &frame, env)).then_some(drops::HOST_REFUSED),
+            Some((_, class)) if !self.to_host.of(class).allow(env.now) => Some(drops::LIMITED),
+            Some((host, _)) => (!put(host, &frame, env)).then_some(drops::HOST_REFUSED),
         };
         match refused {
             Some(reason) => env.stats.drop_outside(reason, frame.len()),
@@ -146,16 +170,13 @@ impl Responder {
         env.pool.give(frame);
     }
 
-    /// Answers and announcements of neighbours are the host's too, whose daemons have neighbours of their own on the link.
+    /// Answers of neighbours are the host's too, whose daemons have neighbours of their own on the link. Advertisements of
+    /// routers are not: they would give the host a default route.
     fn copy_to_host(&mut self, frame: &Frame, message: &NeighbourMessage, port: &PortView, env: &Env) {
-        let is_answer = matches!(
-            message,
-            NeighbourMessage::ArpReply { .. }
-                | NeighbourMessage::NeighbourAdvertisement { .. }
-                | NeighbourMessage::RouterAdvertisement { .. }
-        );
+        let is_answer =
+            matches!(message, NeighbourMessage::ArpReply { .. } | NeighbourMessage::NeighbourAdvertisement { .. });
         if let Some(host) = port.host.as_ref().filter(|_| is_answer)
-            && self.routing.allow(env.now)
+            && self.to_host.link.allow(env.now)
         {
             // A lost one is asked for again.
             let _ = put(host, frame, env);

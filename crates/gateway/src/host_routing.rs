@@ -69,7 +69,7 @@ pub struct HostPort {
     pub tap: HostTap,
 }
 
-/// Routes by all host interfaces that are taken, at most: tables are compiled anew when one changes.
+/// Routes of each family by all host interfaces that are taken, at most: tables are compiled anew when one changes.
 pub const MOST_ROUTES: usize = 65_536;
 /// Changes of routes that come together are taken together.
 const TOGETHER: Duration = Duration::from_millis(20);
@@ -77,6 +77,10 @@ const TOGETHER: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Reading all routes takes this part of the time at most.
 const SHARE: u32 = 10;
+/// So long frames are carried on after the routes to what the gateway served were taken away: the daemons' withdrawals.
+const LINGER: Duration = Duration::from_secs(2);
+/// A daemon that sent nothing for so long has no session: three keepalives of BGP (RFC 4271, 10).
+const HOLD: Duration = Duration::from_secs(90);
 /// Frames taken from an interface before the others have their turn.
 const AT_ONCE: usize = 64;
 
@@ -121,6 +125,8 @@ struct Turn<P> {
     from_host: FromHost,
     /// What the gateway serves, as it was seen last.
     served: Vec<ServedPrefix>,
+    /// The kernel has routes to some of that.
+    announces: bool,
     /// When routes are to be read.
     due: Option<Instant>,
     /// Before this they are not.
@@ -134,7 +140,8 @@ impl<P: Product> Turn<P> {
         let now = Instant::now();
         let (views, served) = (Vec::new(), Vec::new());
         let (from_host, told) = (FromHost::default(), exchange::Told::default());
-        Self { observer, ports, views, from_host, served, due: Some(now), not_before: now, told }
+        let (announces, due, not_before) = (false, Some(now), now);
+        Self { observer, ports, views, from_host, served, announces, due, not_before, told }
     }
 
     fn run(&mut self, stopped: &UnixStream) {
@@ -149,37 +156,53 @@ impl<P: Product> Turn<P> {
                 self.exchange();
             }
             let due = self.due.map(|due| due.max(self.not_before).saturating_duration_since(Instant::now()));
-            if self.wait(stopped, due.unwrap_or(LOOK_EVERY).min(LOOK_EVERY)) {
-                return self.withdraw();
+            if self.wait(Some(stopped), due.unwrap_or(LOOK_EVERY).min(LOOK_EVERY)) {
+                self.withdraw();
+                return self.linger();
             }
             self.take_frames();
         }
     }
 
+    /// Carries frames for as long as daemons that have sessions take to withdraw what was announced.
+    fn linger(&mut self) {
+        let has_sessions = self.from_host.heard.is_some_and(|heard| heard.elapsed() < HOLD);
+        if !self.announces || !has_sessions {
+            return;
+        }
+        let until = Instant::now() + LINGER;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            self.wait(None, left.min(LOOK_EVERY));
+            self.take_frames();
+        }
+    }
+
     /// Waits until there is something to do. True: it is to end.
-    fn wait(&mut self, stopped: &UnixStream, time: Duration) -> bool {
+    fn wait(&mut self, stopped: Option<&UnixStream>, time: Duration) -> bool {
         let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-        let mut fds = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::empty())];
+        let mut fds = Vec::new();
         for port in &self.ports {
             fds.push(PollFd::from_borrowed_fd(port.tap.queue(), PollFlags::IN));
             fds.push(PollFd::from_borrowed_fd(port.tap.routes().changes(), PollFlags::IN));
         }
+        fds.extend(stopped.map(|stopped| PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::empty())));
         if poll(&mut fds, Some(&time)).is_err() {
             return false;
         }
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        for (port, ready) in self.ports.iter().zip(ready[1..].chunks(2)) {
+        let (ready, hung_up) = ready.split_at(2 * self.ports.len());
+        for (port, ready) in self.ports.iter().zip(ready.chunks(2)) {
             if !ready[1].is_empty() {
                 port.tap.routes().forget_changes();
                 self.due = self.due.or(Some(Instant::now() + TOGETHER));
             }
         }
-        let mut queues = ready[1..].iter().step_by(2);
+        let mut queues = ready.iter().step_by(2);
         let mut is_gone = || queues.next().is_some_and(|ready| ready.intersects(PollFlags::ERR | PollFlags::HUP));
         let (gone, there) = std::mem::take(&mut self.ports).into_iter().partition(|_| is_gone());
         self.ports = there;
         self.lose(gone);
-        !ready[0].is_empty()
+        hung_up.iter().any(|hung_up| !hung_up.is_empty())
     }
 
     /// Interfaces that somebody has removed: their routes go, and nothing is exchanged by them any more.
@@ -213,7 +236,7 @@ impl<P: Product> Turn<P> {
         for HostPort { port, tap } in &self.ports {
             let Some(view) = self.views.get(usize::from(*port)) else { continue };
             for _ in 0..AT_ONCE {
-                let Ok(Some(frame)) = self.from_host.next(tap, view) else { break };
+                let Ok(Some(frame)) = self.from_host.next(*port, tap, view) else { break };
                 frames.extend(frame.map(|frame| (*port, frame)));
             }
         }

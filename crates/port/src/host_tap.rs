@@ -104,15 +104,16 @@ impl HostTap {
     /// there already, or gone already, is as wanted.
     ///
     /// # Errors
-    /// What the kernel said of the first that failed; the rest is not tried.
+    /// What the kernel said of the first that failed; the others are changed all the same.
     pub fn change_routes(&self, add: bool, prefixes: &[Prefix]) -> Result<(), PortError> {
         match helper::client_of_process() {
             Some(client) => {
+                let mut done = Ok(());
                 for prefixes in prefixes.chunks(AT_ONCE) {
                     let (place, prefixes) = (self.place.clone(), prefixes.to_vec());
-                    client.ask(&Request::HostRoutes { place, add, prefixes })?;
+                    done = done.and(client.ask(&Request::HostRoutes { place, add, prefixes }).map(drop));
                 }
-                Ok(())
+                done
             }
             None => change_routes(&self.place, add, prefixes),
         }
@@ -171,11 +172,12 @@ pub(crate) fn change_routes(place: &Place, add: bool, prefixes: &[Prefix]) -> Re
     let index = Iface::named(&place.name, netns.name())?.index();
     let index = index.map_err(|e| system(format!("finding host interface {place}"), e))?;
     let socket = netns.within(netlink::socket)?.map_err(|e| system("a netlink socket".to_owned(), e))?;
+    let mut done = Ok(());
     for prefix in prefixes {
         let (to, len) = prefix;
         let doing = if add { "adding" } else { "removing" };
-        netlink::change_route(socket.as_fd(), index, add, *prefix)
-            .map_err(|e| system(format!("{doing} the route to {to}/{len} by {place}"), e))?;
+        let changed = netlink::change_route(socket.as_fd(), index, add, *prefix);
+        done = done.and(changed.map_err(|e| system(format!("{doing} the route to {to}/{len} by {place}"), e)));
     }
-    Ok(())
+    done
 }

@@ -49,6 +49,7 @@ pub const EVENTS: &[Known] = &[
     Known("groups_rearranged", "worker", Info, "Groups move together onto fewer workers, or back, as `[park]` says; `why` tells the reason.", ""),
     Known("port_open", "port", Info, "A port is open.", ""),
     Known("host_interface_open", "port", Info, "The host interface beside a port is there for routing daemons.", ""),
+    Known("host_interface_shared", "port", Warn, "The host interface beside a port is in the gateway's own network namespace.", "Name one in a namespace of its own (`host_interface = \"routing/core0\"`), unless the gateway's namespace has nothing but routing daemons."),
     Known("host_interface_gone", "port", Error, "The host interface beside a port was removed: routing daemons are cut off, and their routes go.", "Start the gateway again; find out who removed it."),
     Known("routes_learnt", "port", Info, "The number of routes in use from routing daemons has changed.", ""),
     Known("routes_refused", "port", Warn, "Routes of routing daemons are not taken: their next hop is not on the port's link, or there are more than 65,536.", "`weir show routes` counts them; filter them in the daemon."),

@@ -24,8 +24,6 @@ const PPPOE: [u16; 2] = [0x8863, 0x8864];
 const IGMP: u8 = 2;
 const OSPF: u8 = 89;
 const VRRP: u8 = 112;
-/// BGP (RFC 4271, 8).
-const BGP: u16 = 179;
 
 impl Stage<Bng> for ParseAccess {
     const NAME: &'static str = "parse";
@@ -236,9 +234,9 @@ pub(super) fn icmp6(ip: &L3L4, packet: &[u8]) -> Option<u8> {
 }
 
 /// Where a packet to one of the gateway's own addresses goes.
-pub(super) fn local(ip: &L3L4, packet: &[u8]) -> Result<Option<Punt>, Drop> {
+fn local(ip: &L3L4, packet: &[u8]) -> Result<Option<Punt>, Drop> {
     match ip.protocol {
-        protocol::TCP if ip.dst_port == BGP || ip.src_port == BGP => Ok(Some(punts::ROUTING)),
+        protocol::TCP if parse::is_bgp(ip, packet) => Ok(Some(punts::ROUTING)),
         _ => parse::local(ip, packet).map(Some),
     }
 }

@@ -7,7 +7,7 @@ use frame::{Arena, flags};
 use wire::ethernet::TAG_LEN;
 use wire::{L3L4, Outer, ethertype};
 
-use super::parse_access::{icmp6, is_to, local};
+use super::parse_access::{icmp6, is_to};
 use crate::lane::{Bng, State};
 use crate::{drops, punts};
 
@@ -62,7 +62,7 @@ impl Stage<Bng> for ParseCore {
 #[inline(never)]
 fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port), port) {
         Ok(found) => found,
         Err(other) => return other.leave(burst, i, at),
     };
@@ -90,8 +90,12 @@ fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena
 fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Option<Punt>, Drop> {
     if ip.version == 4 {
         return match () {
-            () if parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => Ok(Some(punts::ROUTING)),
-            () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => local(ip, packet),
+            () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => {
+                Ok(Some(punts::ROUTING))
+            }
+            () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => {
+                parse::local(ip, packet).map(Some)
+            }
             () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
             () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
             () => Ok(None),
@@ -101,8 +105,10 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
     let kind = icmp6(ip, packet);
     match () {
         () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(punts::NEIGHBOUR)),
-        () if parse::is_routing(ip, packet, port, port.is_mine6(dst)) => Ok(Some(punts::ROUTING)),
-        () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => local(ip, packet),
+        () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine6(dst)) => {
+            Ok(Some(punts::ROUTING))
+        }
+        () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => parse::local(ip, packet).map(Some),
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
         () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),
         () => Ok(None),

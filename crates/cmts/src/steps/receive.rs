@@ -66,7 +66,7 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
     let bytes = burst.bytes(i, arena);
     let link = link(bytes, port);
     let tag = link.map_or(UNTAGGED, |(.., tag)| tag);
-    let (l3, ip) = match parse::ip(bytes, link.map(|(kind, l3, _)| (kind, l3))) {
+    let (l3, ip) = match parse::ip(bytes, link.map(|(kind, l3, _)| (kind, l3)), port) {
         Ok(found) => found,
         Err(other) => return other.leave(burst, i, at),
     };
@@ -140,7 +140,7 @@ enum Packet {
 fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let (kind, l3, _) = link(bytes, port)?;
     let packet = bytes.get(usize::from(l3)..).unwrap_or_default();
-    let ip = match parse::network(kind, packet)? {
+    let ip = match parse::network(kind, packet, port)? {
         parse::Network::Ip(ip) => ip,
         parse::Network::Arp => return Ok(Packet::Local { punt: punts::ARP, l3, end: bytes.len() as u16 }),
         parse::Network::IsIs => return Ok(Packet::Local { punt: punts::ROUTING, l3, end: bytes.len() as u16 }),

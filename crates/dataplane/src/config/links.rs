@@ -91,8 +91,9 @@ impl Links<'_> {
         let Some(text) = port.host_interface else { return Ok(()) };
         let at = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_interface"], what, help));
         let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
-        let is_name =
-            !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(|c: char| c == '/' || c.is_whitespace());
+        // Linux takes `%` for a number of its choice, and `:` for an alias.
+        let is_forbidden = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace();
+        let is_name = !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && !name.contains(is_forbidden);
         if !is_name || namespace.is_some_and(str::is_empty) {
             return at(
                 format!("\"{text}\" is no interface"),

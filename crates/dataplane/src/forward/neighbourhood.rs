@@ -46,8 +46,8 @@ impl Neighbourhood {
         self.merge();
     }
 
-    /// Replaces the routes that routing protocols have told. A configured route to the same prefix stands before them.
-    /// Whether something changed.
+    /// Replaces the routes that routing protocols have told. A configured route to the same prefix stands before them,
+    /// and so does a port's own prefix. Whether something changed.
     pub fn set_learnt(&mut self, routes: Vec<Route>) -> bool {
         let is_new = self.learnt != routes;
         if is_new {
@@ -69,7 +69,10 @@ impl Neighbourhood {
             IpAddr::V6(to) => (route.instance, IpAddr::from(prefix6(to.into(), route.len).to_be_bytes()), route.len),
         };
         let configured: HashSet<_> = self.configured.iter().map(prefix).collect();
-        let learnt = self.learnt.iter().filter(|route| !configured.contains(&prefix(route)));
+        let stands_back = |route: &Route| {
+            configured.contains(&prefix(route)) || self.plan.is_connected(route.instance, route.to, route.len)
+        };
+        let learnt = self.learnt.iter().filter(|route| !stands_back(route));
         let routes: Vec<Route> = self.configured.iter().chain(learnt).copied().collect();
         self.dirty |= self.plan.routes != routes;
         self.plan.routes = routes;

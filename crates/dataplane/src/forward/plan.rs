@@ -1,7 +1,7 @@
 //! Where packets go, as control describes it: plain collections that change, and what they compile to.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use table::bulk::{BulkMap, Seed};
@@ -262,6 +262,19 @@ impl Plan {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let version = NEXT.fetch_add(1, Ordering::Relaxed);
         Forwarding { version, ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
+    }
+
+    /// Whether a prefix is that of one of the VRF's ports.
+    pub fn is_connected(&self, instance: InstanceId, to: IpAddr, len: u8) -> bool {
+        let has = |port: &PortView| match to {
+            IpAddr::V4(_) => {
+                port.v4.iter().any(|(address, of)| *of == len && covers(Ipv4Addr::from(*address).into(), len, to))
+            }
+            IpAddr::V6(_) => {
+                port.v6.iter().any(|(address, of)| *of == len && covers(Ipv6Addr::from(*address).into(), len, to))
+            }
+        };
+        self.ports.iter().any(|port| port.instance == instance && has(port))
     }
 
     /// The port an address of ours is on.

@@ -224,6 +224,18 @@ fn configured_routes_stand_before_learnt_ones() {
 }
 
 #[test]
+fn connected_prefixes_stand_before_learnt_ones() {
+    let mut neighbourhood = Neighbourhood::new(plan());
+    let port = &neighbourhood.plan().ports[1];
+    let (address, len) = port.v4[0];
+    let (instance, to) = (port.instance, prefix4(address, len).to_be_bytes().into());
+    let route = |len| Route { instance, to, len, via: Via::Gateway([10, 0, 6, 3].into()) };
+    neighbourhood.set_learnt(vec![route(len), route(len + 1)]);
+    assert_eq!(neighbourhood.routes().1, [route(len + 1)]);
+    assert!(!neighbourhood.plan().is_connected(instance + 1, to, len), "of another VRF");
+}
+
+#[test]
 fn learnt_router_of_a_link_local_address_is_asked_for_by_its_port() {
     let router: IpAddr = [0xfe80, 0, 0, 0, 0, 0, 0, 7].into();
     let via = Via::Neighbour { port: 1, address: router };

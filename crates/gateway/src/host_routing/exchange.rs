@@ -16,6 +16,8 @@ use crate::tables::many;
 
 /// After a failure routes are exchanged again so much later.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Tables are compiled anew no more often than this, however routes flap.
+const APART: Duration = Duration::from_millis(200);
 
 /// What was reported last.
 #[derive(Debug, Default)]
@@ -39,11 +41,11 @@ pub(super) fn take(plan: &Plan, routes: &[(PortId, HostRoute)]) -> (Vec<Taken>, 
     for (port, found) in routes {
         let view = plan.ports.get(usize::from(*port));
         let way = view.and_then(|view| Some((view.instance, via(plan, *port, view, found.next_hop?)?)));
-        let Some((instance, via)) = way else {
+        let HostRoute { to, len, metric, protocol, next_hops, .. } = *found;
+        let Some((instance, via)) = way.filter(|(instance, _)| !plan.is_connected(*instance, to, len)) else {
             refused += 1;
             continue;
         };
-        let HostRoute { to, len, metric, protocol, next_hops, .. } = *found;
         let learnt = Learnt { protocol, metric, next_hops, port: *port };
         let taken = Taken { route: Route { instance, to, len, via }, learnt };
         let entry = best.entry((instance, to, len)).or_insert_with(|| taken.clone());
@@ -97,12 +99,17 @@ impl<P: Product> Turn<P> {
                 }
                 Err(error) => {
                     let error = format!("reading routes of {}: {error}", tap.place());
-                    return self.failed(&error);
+                    return self.failed(&error, began);
                 }
             }
         }
-        found.truncate(MOST_ROUTES);
-        self.not_before = began + began.elapsed() * SHARE;
+        let mut left = [MOST_ROUTES; 2];
+        found.retain(|(_, route)| {
+            let left = &mut left[usize::from(route.to.is_ipv6())];
+            let is_taken = *left > 0;
+            *left = left.saturating_sub(1);
+            is_taken
+        });
         let mut taken = (Vec::new(), 0);
         let now = self.observer.shell().now_ns();
         self.observer.with_neighbourhood(&mut |neighbourhood| {
@@ -115,26 +122,30 @@ impl<P: Product> Turn<P> {
         self.observer.shell().call_control();
         let (taken, unusable) = taken;
         self.report(taken.len(), unusable + count.saturating_sub(found.len()));
-        match self.announce(&ours) {
-            Ok(announced) => {
-                let learnt = taken.into_iter().map(|taken| (taken.route, taken.learnt)).collect();
-                self.told.failed = false;
-                self.observer.shell().host().set(Exchanged { learnt, announced, refused: self.told.refused });
-            }
-            Err(error) => self.failed(&error),
+        let (announced, failed) = self.announce(&ours);
+        self.announces = !announced.is_empty();
+        let learnt = taken.into_iter().map(|taken| (taken.route, taken.learnt)).collect();
+        self.observer.shell().host().set(Exchanged { learnt, announced, refused: self.told.refused });
+        if let Some(error) = failed {
+            return self.failed(&error, began);
         }
+        self.told.failed = false;
+        self.not_before = Instant::now() + APART.max(began.elapsed() * SHARE);
     }
 
-    /// Adds and removes routes to what is served; `ours` are those that are there.
-    fn announce(&self, ours: &[BTreeSet<Prefix>]) -> Result<Vec<Announced>, String> {
+    /// Adds and removes routes to what is served; `ours` are those that are there. With the first failure: interfaces that
+    /// had one are left out of what is announced.
+    fn announce(&self, ours: &[BTreeSet<Prefix>]) -> (Vec<Announced>, Option<String>) {
         let ports: Vec<_> = self.ports.iter().map(|host| (host.port, host.tap.place().netns.as_deref())).collect();
         let wanted = wanted(&ports, &self.views, &self.served);
-        let mut announced = Vec::new();
+        let (mut announced, mut failed) = (Vec::new(), None);
         for ((HostPort { tap, .. }, wanted), ours) in self.ports.iter().zip(wanted).zip(ours) {
             let gone: Vec<Prefix> = ours.difference(&wanted).copied().collect();
             let new: Vec<Prefix> = wanted.difference(ours).copied().collect();
-            for (add, prefixes) in [(false, &gone), (true, &new)] {
-                tap.change_routes(add, prefixes).map_err(|error| error.to_string())?;
+            let done = [(false, &gone), (true, &new)].map(|(add, prefixes)| tap.change_routes(add, prefixes));
+            if let Some(error) = done.into_iter().find_map(Result::err) {
+                failed.get_or_insert(error.to_string());
+                continue;
             }
             if !gone.is_empty() || !new.is_empty() {
                 tracing::info!(
@@ -147,7 +158,7 @@ impl<P: Product> Turn<P> {
             let interface = tap.place().to_string();
             announced.extend(wanted.into_iter().map(|(to, len)| Announced { interface: interface.clone(), to, len }));
         }
-        Ok(announced)
+        (announced, failed)
     }
 
     /// Reports how many routes there are, when that has changed.
@@ -161,8 +172,8 @@ impl<P: Product> Turn<P> {
         if refused > self.told.refused {
             tracing::warn!(
                 target: "port", event = "routes_refused", routes = refused, most = MOST_ROUTES,
-                "{} of routing daemons not taken: the next hop is not on the port's link, or there are more than \
-                 {MOST_ROUTES} routes",
+                "{} of routing daemons not taken: the next hop is not on the port's link, the prefix is a port's own, or \
+                 there are more than {MOST_ROUTES} routes of a family",
                 many(refused, "route")
             );
         }
@@ -170,12 +181,12 @@ impl<P: Product> Turn<P> {
     }
 
     /// Tries again in a while.
-    fn failed(&mut self, error: &str) {
+    fn failed(&mut self, error: &str, began: Instant) {
         if !std::mem::replace(&mut self.told.failed, true) {
             tracing::warn!(target: "port", event = "host_routes_failed", %error, "routes are not exchanged: {error}");
         }
         let now = Instant::now();
-        (self.due, self.not_before) = (Some(now), now + AGAIN);
+        (self.due, self.not_before) = (Some(now), now + AGAIN.max(began.elapsed() * SHARE));
     }
 
     /// Takes away the routes to what was served.

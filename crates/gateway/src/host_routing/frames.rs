@@ -1,14 +1,16 @@
 //! What the host sends by its interface: to the wire, with the port's tags.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
 use dataplane::forward::PortView;
 use dataplane::limit::{Allowance, Limit};
+use engine::PortId;
 use port::host_tap::HostTap;
 use wire::{Mac, ethernet, ethertype, fast, protocol};
 
-/// Frames a second that are taken from all host interfaces, and at once: a full table of BGP is less.
+/// Frames a second that are taken from a host interface, and at once: a full table of BGP is less.
 const FRAMES: Allowance = Allowance::new(20_000, 2000);
 /// Longest frame.
 const LONGEST: usize = 65_536;
@@ -18,8 +20,10 @@ const NEIGHBOUR_SOLICITATION: u8 = 135;
 /// Takes frames from host interfaces, and counts them.
 pub(super) struct FromHost {
     space: Vec<u8>,
-    limit: Limit,
+    limits: BTreeMap<PortId, Limit>,
     began: Instant,
+    /// When a daemon last sent a message of BGP, OSPF or IS-IS.
+    pub(super) heard: Option<Instant>,
     /// Frames that went on to the wire.
     pub(super) sent: u64,
     /// Frames beyond the rate.
@@ -30,26 +34,31 @@ pub(super) struct FromHost {
 
 impl Default for FromHost {
     fn default() -> Self {
-        let (limit, began) = (Limit::new(FRAMES), Instant::now());
-        Self { space: vec![0; LONGEST], limit, began, sent: 0, limited: 0, refused: 0 }
+        let (limits, began) = (BTreeMap::new(), Instant::now());
+        Self { space: vec![0; LONGEST], limits, began, heard: None, sent: 0, limited: 0, refused: 0 }
     }
 }
 
 impl FromHost {
-    /// The next frame of the host's, as it is to be sent by the port; inside none: it is not sent. None: there is no frame.
+    /// The next frame of the host's by the interface of a port, as it is to be sent by that; inside none: it is not sent. None: there is no frame.
     ///
     /// # Errors
     /// The interface is gone, or is down.
-    pub(super) fn next(&mut self, tap: &HostTap, port: &PortView) -> io::Result<Option<Option<Vec<u8>>>> {
+    pub(super) fn next(&mut self, id: PortId, tap: &HostTap, port: &PortView) -> io::Result<Option<Option<Vec<u8>>>> {
         let Some(len) = tap.read(&mut self.space)? else { return Ok(None) };
         let now = self.began.elapsed().as_nanos() as u64; // 584 years
-        let frame = self.space.get(..len).and_then(|frame| to_wire(frame, port));
+        let frame = self.space.get(..len).unwrap_or_default();
+        if is_routing(frame) {
+            self.heard = Some(Instant::now());
+        }
+        let frame = to_wire(frame, port);
+        let limit = self.limits.entry(id).or_insert_with(|| Limit::new(FRAMES));
         Ok(Some(match frame {
             None => {
                 self.refused += 1;
                 None
             }
-            Some(_) if !self.limit.allow(now) => {
+            Some(_) if !limit.allow(now) => {
                 self.limited += 1;
                 None
             }
@@ -59,6 +68,18 @@ impl FromHost {
             }
         }))
     }
+}
+
+/// Whether a frame is of a protocol by which daemons announce prefixes: TCP, OSPF, or IS-IS, which has a length for a type.
+pub(super) fn is_routing(frame: &[u8]) -> bool {
+    const OSPF: u8 = 89;
+    let Some((head, packet)) = frame.split_first_chunk::<14>() else { return false };
+    let protocol = match u16::from_be_bytes([head[12], head[13]]) {
+        ethertype::IP4 => packet.get(9),
+        ethertype::IP6 => packet.get(6),
+        kind => return kind <= 1500,
+    };
+    protocol.is_some_and(|protocol| [protocol::TCP, OSPF].contains(protocol))
 }
 
 /// A frame with the port's tags; none: it stays here.

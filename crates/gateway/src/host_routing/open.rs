@@ -62,6 +62,14 @@ pub(crate) fn open(entries: &[PortEntry<'_>], caps: &mut [Caps]) -> Result<Vec<H
             target: "port", event = "host_interface_open", port = entry.name, interface = %tap.place(), mtu,
             "routing daemons find port \"{}\" as interface {}", entry.name, tap.place()
         );
+        if tap.place().netns.is_none() {
+            tracing::warn!(
+                target: "port", event = "host_interface_shared", port = entry.name, interface = %tap.place(),
+                "host interface {} is in the gateway's own network namespace: routes of the host and the daemons' mix, and the \
+                 host looks for subscribers on the link of port \"{}\"; name one in a namespace, such as routing/{}",
+                tap.place(), entry.name, tap.place().name
+            );
+        }
         ports.push(HostPort { port, tap });
     }
     Ok(ports)

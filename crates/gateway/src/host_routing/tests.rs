@@ -7,7 +7,7 @@ use wire::ethernet::{Tag, Tags};
 use wire::{Vlan, ethertype};
 
 use super::exchange::{take, wanted};
-use super::frames::to_wire;
+use super::frames::{is_routing, to_wire};
 use super::{ServedPrefix, cover4, cover6};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -77,6 +77,8 @@ fn link_local_router_is_reached_by_its_own_port() {
 fn routes_without_router_on_the_link_are_refused() {
     let routes = [(0, route("198.51.100.0", 24, 20, Some("10.0.1.254"))), (0, route("203.0.113.0", 24, 0, None))];
     assert_eq!(take(&plan(), &routes), (Vec::new(), 2));
+    // A port's own prefix, by another port.
+    assert_eq!(take(&plan(), &[(0, route("10.0.1.0", 24, 20, Some("10.0.0.254")))]), (Vec::new(), 1));
 }
 
 #[test]
@@ -101,6 +103,18 @@ fn frames_of_the_host_get_the_port_tags() {
     // Of a bridge's other hosts.
     assert_eq!(to_wire(&frame, &PortView { mac: [2, 0, 0, 0, 0, 8], ..port.clone() }), None);
     assert_eq!(to_wire(&frame[..13], &port), None);
+}
+
+#[test]
+fn daemons_are_heard_by_what_they_announce_with() {
+    let head = || eth(MAC, [2, 0, 0, 0, 0, 1]).ip4([10, 0, 0, 1], [10, 0, 0, 2]);
+    let isis = [&[1, 0x80, 0xc2, 0, 0, 0x14][..], &MAC, &[5, 0xd9, 0xfe, 0xfe, 3]].concat();
+    for (frame, expected) in
+        [(head().tcp(40_000, 179).build(), true), (head().udp(49_152, 3784).filled(24).build(), false), (isis, true)]
+    {
+        assert_eq!(is_routing(&frame), expected, "{frame:x?}");
+    }
+    assert!(!is_routing(&[0; 13]));
 }
 
 #[test]

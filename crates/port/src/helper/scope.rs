@@ -1,6 +1,7 @@
 //! What a helper was started for, and what it therefore refuses.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{Place, Request};
@@ -11,6 +12,9 @@ const LEASES: usize = 4;
 /// Live registrations of packet memory a port may have at one time: its own, and the next one while its interface comes
 /// back and something still has the socket before.
 const REGISTRATIONS: usize = 2;
+/// The shortest prefixes of routes by a host interface.
+const LEAST_LEN4: u8 = 8;
+const LEAST_LEN6: u8 = 16;
 
 /// A kind of port that takes privileges to open, by the scheme of its URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +102,7 @@ impl Scope {
             return Err(Refusal::OtherInterface { place: place.clone() });
         }
         match of_place.any(|port| kinds.contains(&port.kind)) {
-            true => Ok(()),
+            true => check_prefixes(request),
             false => Err(Refusal::OtherKind { place: place.clone(), kinds: words(kinds) }),
         }
     }
@@ -111,6 +115,15 @@ impl Scope {
     /// How many sockets with registered packet memory may be open at one time.
     pub(super) fn most_registrations(&self) -> usize {
         self.ports.iter().filter(|port| port.kind == Kind::Xdp).count() * REGISTRATIONS
+    }
+}
+
+/// Refuses routes that would take most of the host's traffic.
+fn check_prefixes(request: &Request) -> Result<(), Refusal> {
+    let Request::HostRoutes { add: true, prefixes, .. } = request else { return Ok(()) };
+    match prefixes.iter().find(|(to, len)| *len < if to.is_ipv4() { LEAST_LEN4 } else { LEAST_LEN6 }) {
+        Some(&(to, len)) => Err(Refusal::WideRoute { to, len }),
+        None => Ok(()),
     }
 }
 
@@ -153,6 +166,14 @@ pub enum Refusal {
         place: Place,
         /// Kinds of port that would have a use for it.
         kinds: String,
+    },
+    /// No gateway serves that much: the route would take the host's traffic.
+    #[error("a route to {to}/{len}; the shortest are /{LEAST_LEN4} of IPv4 and /{LEAST_LEN6} of IPv6")]
+    WideRoute {
+        /// Its destination.
+        to: IpAddr,
+        /// The length of that prefix.
+        len: u8,
     },
     /// The number is of another interface than the one named: of another port's, of one that is not the gateway's, or of
     /// one that was removed.
@@ -211,6 +232,7 @@ impl Refusal {
         match self {
             Self::OtherInterface { .. } => "other_interface",
             Self::OtherKind { .. } => "other_kind",
+            Self::WideRoute { .. } => "wide_route",
             Self::OtherNumber { .. } => "other_number",
             Self::NoSocket { .. } => "no_socket",
             Self::BindFlags { .. } => "bind_flags",

@@ -254,6 +254,8 @@ fn routes_are_changed_by_host_interfaces_only() {
         };
         refused(change("weir0", true, &[prefix]), "other_kind");
         refused(change("weir1", true, &[prefix]), "other_interface");
+        refused(change("core0", true, &[prefix, ([64, 0, 0, 0].into(), 7)]), "wide_route");
+        refused(change("core0", true, &[([0x2000, 0, 0, 0, 0, 0, 0, 0].into(), 15)]), "wide_route");
         let addresses = vec![([192, 0, 2, 1].into(), 24), ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64)];
         let config = HostTapConfig { place: place("core0"), mac: [2, 0, 0, 0, 0, 9], mtu: 1500, addresses };
         let (answer, descriptors) = client.ask(&Request::HostTap(config)).unwrap();
@@ -274,5 +276,5 @@ fn routes_are_changed_by_host_interfaces_only() {
             assert_eq!(list().count(), 0);
         }
     });
-    assert_eq!(refusals, ["other_kind", "other_interface"]);
+    assert_eq!(refusals, ["other_kind", "other_interface", "wide_route"]);
 }

@@ -67,8 +67,9 @@ impl HostRoutes {
         crate::changes::forget(self.changes.as_fd());
     }
 
-    /// All routes by the interface, of both families, but for those that the kernel makes for addresses of its own, at most
-    /// `most` of them; with how many there are.
+    /// All routes by the interface but for those that the kernel makes, for addresses of its own or by router advertisements
+    /// and redirects; of those with another protocol number than [`PROTOCOL`] at most `most` of each family. With how many
+    /// there are.
     ///
     /// # Errors
     /// What the kernel said; routes that change faster than they can be read.
@@ -77,10 +78,13 @@ impl HostRoutes {
             let (mut routes, mut count) = (Vec::new(), 0);
             let mut is_whole = true;
             for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+                let mut left = most;
                 is_whole &= dump(self.asks.as_fd(), family, |message| {
                     if let Some(route) = of_interface(&message, self.index) {
                         count += 1;
-                        if routes.len() < most {
+                        let is_own = route.protocol == PROTOCOL;
+                        if is_own || left > 0 {
+                            left -= usize::from(!is_own);
                             routes.push(route);
                         }
                     }
@@ -112,7 +116,9 @@ pub(super) fn changes() -> io::Result<OwnedFd> {
     // SAFETY: a sockaddr_nl is plain data; all zeros is a valid one.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = (libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE) as u32;
+    // IPv4 routes that go with an address or a link that is set down are not told of one by one.
+    let routes = libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
+    address.nl_groups = (routes | libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR) as u32;
     // SAFETY: a sockaddr_nl of the size given, which outlives the call.
     let bound = unsafe {
         libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_nl>() as libc::socklen_t)
@@ -172,7 +178,9 @@ fn family(address: IpAddr) -> AddressFamily {
 fn of_interface(message: &RouteMessage, index: u32) -> Option<HostRoute> {
     let header = &message.header;
     let is_cloned = header.flags.contains(netlink_packet_route::route::RouteFlags::Cloned);
-    if header.kind != RouteType::Unicast || header.protocol == RouteProtocol::Kernel || is_cloned {
+    // Whoever is on the link makes the kernel enter routes by ICMP redirects and router advertisements: none of a daemon's.
+    let is_kernels = [RouteProtocol::IcmpRedirect, RouteProtocol::Kernel, RouteProtocol::Ra].contains(&header.protocol);
+    if header.kind != RouteType::Unicast || is_kernels || is_cloned {
         return None;
     }
     let any: IpAddr = match header.address_family {
@@ -219,6 +227,8 @@ fn plain(address: &RouteAddress) -> Option<IpAddr> {
 }
 
 fn send(socket: BorrowedFd<'_>, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    // What is left of an answer that was given up.
+    crate::changes::forget(socket);
     let mut message = NetlinkMessage::from(message);
     message.header.flags = NLM_F_REQUEST | flags;
     message.finalize();

@@ -169,6 +169,9 @@ impl Publisher {
 
     /// A network instance's routes; invalid where there are too many.
     fn instance(&self, instance: u16, plan: &Plan, tables: &Forwarding) -> Instance {
+        if has_too_many(plan, instance, IpAddr::is_ipv4) {
+            return Instance::new_zeroed();
+        }
         let mut routes: Vec<(u8, Route)> = Vec::new();
         let route = |to: u32, len: u8, kind: u32, port: u32, next: Next| {
             let mask = prefix4(u32::MAX, len);
@@ -310,4 +313,10 @@ fn hop_on(tables: &Forwarding, port: u8, address: u32) -> Option<&Hop> {
 fn hop_to<'a>(plan: &Plan, tables: &'a Forwarding, instance: u16, via: u32) -> Option<&'a Hop> {
     let port = plan.on_link(instance, IpAddr::V4(via.into()))?;
     hop_on(tables, port, via)
+}
+
+/// Whether a network instance's routes of a family are more than have a place: with tables of routing daemons there is
+/// nothing to work out.
+fn has_too_many(plan: &Plan, instance: u16, of_family: fn(&IpAddr) -> bool) -> bool {
+    plan.routes.iter().filter(|route| route.instance == instance && of_family(&route.to)).nth(ROUTES).is_some()
 }

@@ -97,7 +97,7 @@ fn is_sum_wrong(frame: &[u8]) -> Option<bool> {
 #[inline(never)]
 fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port), port) {
         Ok(found) => found,
         Err(other) => return other.leave(burst, i, at),
     };

@@ -110,7 +110,7 @@ fn ask(burst: &mut Burst<Upf>, index: &BulkMap<u32, u32>) {
 #[inline(never)]
 fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
-    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port)) {
+    let (l3, ip) = match parse::ip(bytes, parse::link(bytes, port), port) {
         Ok(found) => found,
         Err(other) => return other.leave(burst, i, at),
     };

@@ -15,6 +15,9 @@ const NOWHERE: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff
 impl Publisher {
     /// A network instance's routes; invalid where there are too many.
     pub(super) fn instance6(&self, instance: u16, plan: &Plan, tables: &Forwarding) -> Instance6 {
+        if super::has_too_many(plan, instance, IpAddr::is_ipv6) {
+            return Instance6::new_zeroed();
+        }
         let mut routes: Vec<(u8, Route6)> = Vec::new();
         let route = |to: u128, len: u8, kind: u32, port: u32, next: Next| {
             let mask = prefix6(u128::MAX, len);
