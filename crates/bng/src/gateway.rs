@@ -191,7 +191,6 @@ enum Drains {
     No,
     /// They are to be.
     Asked,
-    /// They are.
     Done,
 }
 

@@ -74,7 +74,7 @@ pub struct Come {
     pub from: Owner,
     /// All workers but the new owner, as bits.
     pub others: u64,
-    /// From it.
+    /// State and packets that the former owner hands over.
     pub parcels: Consumer<Box<Parcel>>,
     /// Subscribers that are still to come.
     pub left: usize,
@@ -94,7 +94,7 @@ pub enum Step {
     Adopt(u16),
     /// Install copies of subscribers of a group that is on its way here.
     Copy {
-        /// The subscribers.
+        /// Subscribers that the new owner installs.
         specs: Box<[SubscriberSpec]>,
         /// Why one was not installed, if one was not.
         refused: Option<Refused>,

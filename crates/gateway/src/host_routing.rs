@@ -41,7 +41,7 @@ pub(crate) use view::{Shared, answer, text};
 /// A prefix that the gateway serves: packets to its addresses are to come here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServedPrefix {
-    /// The VRF.
+    /// The VRF that its routes belong to.
     pub instance: InstanceId,
     /// Its first address.
     pub to: IpAddr,
@@ -63,9 +63,9 @@ impl ServedPrefix {
 /// An open host interface, and the port it is beside.
 #[derive(Debug)]
 pub struct HostPort {
-    /// The port.
+    /// The port that frames of the host leave by.
     pub port: PortId,
-    /// The interface.
+    /// The TAP interface of the host beside it.
     pub tap: HostTap,
 }
 

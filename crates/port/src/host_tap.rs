@@ -30,7 +30,7 @@ pub struct HostTapConfig {
     pub mac: [u8; 6],
     /// Its largest network-layer packet, in bytes.
     pub mtu: u32,
-    /// Its addresses.
+    /// The port's addresses, which the interface gets too.
     pub addresses: Vec<Prefix>,
 }
 

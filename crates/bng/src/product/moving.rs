@@ -15,7 +15,6 @@ Examples:
   weir show groups                     the worker of each group
   weir move group pon --to-worker 1    the group's subscribers, without a packet lost")]
 pub struct MoveArgs {
-    /// What moves.
     #[command(subcommand)]
     what: What,
 }

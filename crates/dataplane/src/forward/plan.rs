@@ -39,9 +39,9 @@ pub enum Via {
     Gateway(IpAddr),
     /// A neighbour on the link of that port: of several ports, an IPv6 link-local address names none.
     Neighbour {
-        /// The port.
+        /// Number of the port that the router is reached by.
         port: u8,
-        /// Its address.
+        /// The router's address on that link.
         address: IpAddr,
     },
     /// A port without link layer ([`PortView::peer`]).

@@ -12,7 +12,7 @@ use wire::{Mac, ethernet, ethertype, fast, protocol};
 
 /// Frames a second that are taken from a host interface, and at once: a full table of BGP is less.
 const FRAMES: Allowance = Allowance::new(20_000, 2000);
-/// Longest frame.
+/// Bytes of the longest frame that a TAP interface gives.
 const LONGEST: usize = 65_536;
 const ROUTER_SOLICITATION: u8 = 133;
 const NEIGHBOUR_SOLICITATION: u8 = 135;

@@ -199,7 +199,7 @@ fn protocol(number: u8) -> String {
     name.to_owned()
 }
 
-/// The page.
+/// The tables of `weir show routes`.
 pub(crate) fn text(view: &RoutesView, style: Style) -> String {
     let mut table = Table::new(&["VRF", "prefix", "next hop", "port", "from", ">metric", ">next hops", "neighbour"]);
     for route in &view.routes {

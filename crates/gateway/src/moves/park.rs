@@ -34,7 +34,7 @@ impl Default for ParkSection {
 
 /// Seconds for which a load must be too high before groups move back.
 const HIGH_SECONDS: u64 = 2;
-/// A day.
+/// Seconds of a day: what a threshold may last at most.
 const MOST_SECONDS: u64 = 86_400;
 const SECOND: u64 = 1_000_000_000;
 

@@ -170,7 +170,7 @@ pub enum Refusal {
     /// No gateway serves that much: the route would take the host's traffic.
     #[error("a route to {to}/{len}; the shortest are /{LEAST_LEN4} of IPv4 and /{LEAST_LEN6} of IPv6")]
     WideRoute {
-        /// Its destination.
+        /// Destination prefix of the route.
         to: IpAddr,
         /// The length of that prefix.
         len: u8,
