@@ -9,7 +9,7 @@ usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
-from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, wait_for, within
+from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start, wait_for, within
 
 WEIR, CASE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -283,7 +283,7 @@ def shape():
     address = address_of(udhcpc("tap7"))
     use("tap7", address)
     talks(address, "198.18.0.2")
-    start("ip", "netns", "exec", DN, "iperf3", "-s", "-1")
+    iperf3_serves(DN, "-1")
     client = subprocess.Popen(["ip", "netns", "exec", SUB, "iperf3", "-c", "198.18.0.2", "-R", "-t", "6", "-O", "2", "-J"],
                               stdout=subprocess.PIPE, text=True)
     time.sleep(3)
@@ -292,6 +292,7 @@ def shape():
         got = ping(SUB, "-c", "20", "-i", "0.05", "-Q", tos, "-I", address, "198.18.0.2")
         waits[name] = float(re.search(r"= [0-9.]+/([0-9.]+)/", got)[1])
     said = json.loads(client.communicate(timeout=30)[0])
+    expect("iperf3 measured", "sum_received" in said["end"], said)
     goodput = said["end"]["sum_received"]["bits_per_second"]
     # Of 1,522 bytes with two tags, 1,448 are TCP's.
     whole = goodput * 1522 / 1448
@@ -328,8 +329,7 @@ addresses = "192.0.2.1/32"
         talks(addresses[n], "198.18.0.2")
     for n, address in addresses.items():
         for reverse in ([], ["-R"]):
-            server = start("ip", "netns", "exec", DN, "iperf3", "-s", "-1", "-J")
-            time.sleep(0.3)
+            server = iperf3_serves(DN, "-1", "-J")
             got = inside(SUB, "iperf3", "-c", "198.18.0.2", "-B", address, "-t", "1", "-J", *reverse)
             told = json.loads(server.communicate(timeout=20)[0])
             peers = {one["remote_host"] for one in told["start"]["connected"]}

@@ -12,7 +12,7 @@ of its ports, where their receive work is moderated; false: neither
 """
 import json, os, re, signal, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, wait_for, within
+from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, run, start, wait_for, within
 
 WEIR, CONFINE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -137,8 +137,7 @@ def main():
     ways = [after.get(f"kernel_{way}_packets", 0) - before.get(f"kernel_{way}_packets", 0) for way in ("up", "down")]
     expect("they were forwarded in the kernel, both ways", ways == [20, 20], f"{before} {after} {session()}")
 
-    server = start("ip", "netns", "exec", DN, "iperf3", "-s", "-B", "10.0.6.2")
-    time.sleep(0.5)
+    server = iperf3_serves(DN, "-B", "10.0.6.2")
 
     def iperf(*options):
         for _ in range(20):

@@ -11,7 +11,7 @@ usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp t
 """
 import json, os, re, signal, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, within
+from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, run, start, within
 
 WEIR, MODE, TRANSPORT = sys.argv[1:4]
 GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100", "fd00:3::1")
@@ -137,8 +137,7 @@ def main():
     got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-I", "ran0", N3, check=False)
     expect("the gateway answers pings on N3", " 2 received" in got, got)
 
-    server = start("ip", "netns", "exec", DN, "iperf3", "-s", "-B", "10.0.6.2")
-    time.sleep(0.5)
+    server = iperf3_serves(DN, "-B", "10.0.6.2")
     for name, options in (("TCP up", ()), ("TCP down", ("-R",))):
         rate, _ = iperf(name, *options)
         expect(f"{name} carries traffic", rate > 1, f"{rate} Mbit/s")

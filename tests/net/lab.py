@@ -21,6 +21,14 @@ def start(*command, **how):
     children.append(child)
     return child
 
+def iperf3_serves(namespace, *options):
+    """Starts an iperf3 server and waits until it listens."""
+    server = start("ip", "netns", "exec", namespace, "iperf3", "-s", *options)
+    until = time.time() + 15
+    while "5201" not in inside(namespace, "ss", "-Hltn") and server.poll() is None and time.time() < until:
+        time.sleep(0.05)
+    return server
+
 def expect(what, holds, shown):
     print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
     if not holds:

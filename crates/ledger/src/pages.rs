@@ -137,11 +137,13 @@ impl Pages {
     pub(crate) fn has_good_header(&self) -> bool {
         let sizes = [(12, 4096), (16, 0), (20, 1 << 20)];
         let pages = |at: usize| u32_at(&self.head, at).map_or(0, u64::from);
-        let len = self.size * (1 + pages(24) * (self.region_header + self.region_pages) + pages(28));
+        // Damaged counts may name a length that no file has.
+        let regions = pages(24).checked_mul(self.region_header + self.region_pages);
+        let len = regions.and_then(|regions| self.size.checked_mul(1 + regions + pages(28)));
         self.head.starts_with(b"redb\x1a\x0a\xa9\x0d\x0a")
             && sizes.iter().all(|(at, usual)| u32_at(&self.head, *at) == Some(*usual))
             // Of a process that was killed the length is reckoned anew.
-            && (self.is_in_use() || len == self.len)
+            && (self.is_in_use() || len == Some(self.len))
     }
 
     /// Whether a process that wrote to it was killed, or still runs.

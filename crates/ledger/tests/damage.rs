@@ -266,6 +266,21 @@ fn every_damaged_page_costs_what_is_on_it() {
     assert!(reported > 10 && kept_some > reported / 2, "{reported} reported, of {kept_some} something is kept");
 }
 
+/// Counts of the header that name more bytes than a number has.
+#[test]
+fn a_header_of_ones_is_reported() {
+    let folder = Folder::new("ones");
+    busy(&folder.0);
+    let (was, whole) = (contents(&folder.0), fs::read(folder.file()).unwrap());
+    for (at, len) in [(0, 320), (12, 20), (20, 12), (24, 4), (24, 8), (28, 4)] {
+        let mut damaged = whole.clone();
+        damaged[at..][..len].fill(0xff);
+        fs::write(folder.file(), damaged).unwrap();
+        let (health, _) = salvaged(&folder, &was);
+        assert!(!health.is_whole(), "{len} bytes at {at}: {health:?}");
+    }
+}
+
 #[test]
 fn a_ledger_is_set_aside_and_another_begins() {
     let folder = Folder::new("aside");
