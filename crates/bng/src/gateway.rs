@@ -397,7 +397,8 @@ impl Gateway for BroadbandGateway {
             }
             return false;
         };
-        self.side = if towards == Reinject::Upstream { Side::Access } else { Side::Core };
+        // What the core is to get came from subscribers, or from here.
+        self.side = if towards == Reinject::Subscriber { Side::Core } else { Side::Access };
         let mut cx = Ctx::new(&mut self.state, env);
         match towards {
             Reinject::Upstream => self.pipelines.upstream.run::<C>(burst, &mut cx),
@@ -407,15 +408,15 @@ impl Gateway for BroadbandGateway {
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, self.side, &mut self.state, env);
         }
-        self.slow.held() > 0
+        self.slow.has_ready()
     }
 
     fn releases_first(&self) -> bool {
-        self.drains == Drains::Asked
+        self.drains == Drains::Asked || self.slow.is_releasing()
     }
 
     fn is_drained(&mut self) -> bool {
-        let done = self.drains == Drains::Done || self.slow.held() == 0;
+        let done = self.drains == Drains::Done || !self.slow.has_ready();
         // From here on no packet of the group comes: what waits now is released in the next turn.
         self.drains = if done { Drains::Done } else { Drains::Asked };
         done
@@ -450,13 +451,14 @@ impl Gateway for BroadbandGateway {
         if let Some(nat) = &mut self.state.nat {
             nat.tick(env.now);
         }
-        self.slow.report_again();
+        self.slow.tick(env);
     }
 
     fn next_deadline(&self) -> Option<u64> {
         let shaper = self.state.shaper.as_ref().filter(|shaper| shaper.held() > 0);
         let nat = self.state.nat.as_ref().and_then(|nat| nat.next_deadline());
-        shaper.and_then(|shaper| shaper.next_due()).into_iter().chain(nat).min()
+        let unresolved = self.slow.next_deadline();
+        shaper.and_then(|shaper| shaper.next_due()).into_iter().chain(nat).chain(unresolved).min()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
@@ -467,6 +469,7 @@ impl Gateway for BroadbandGateway {
             .drain(COMMANDS, |command| carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
+        self.slow.tables_changed(&self.state);
         if let Some(lists) = &mut self.state.lists {
             lists.get();
         }
@@ -521,7 +524,7 @@ impl Gateway for BroadbandGateway {
             lists.park();
         }
         let comes = self.come.as_mut().is_some_and(|come| !come.parcels.is_empty());
-        self.inbox.is_empty() && self.slow.held() == 0 && !comes && !self.slow.is_unreported()
+        self.inbox.is_empty() && !self.slow.has_ready() && !comes && !self.slow.is_unreported()
     }
 
     fn waker(&self) -> Option<&Waker> {

@@ -21,6 +21,7 @@ use crate::steps::{
 
 const UPSTREAM: bool = true;
 const DOWNSTREAM: bool = false;
+const HELD: bool = true;
 
 pipelines! {
     /// All pipelines of the broadband gateway.
@@ -35,8 +36,8 @@ pipelines! {
             rx: ParseCore, nat: TranslateIn, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>, garden: Garden<DOWNSTREAM>,
             meter: Meter<DOWNSTREAM>, mss: ClampMss, out: Deliver, shape: Shape,
         }
-        /// Messages and fragments of the gateway's own to the core.
-        answers: Answers("answers") { route: Route, out: RewriteL2 }
+        /// Messages and fragments of the gateway's own to the core, and packets that have waited for a neighbour.
+        answers: Answers("answers") { route: Route, mss: ClampMss<HELD>, out: RewriteL2 }
     }
     between("between") { scheduler: "hqos" }
 }

@@ -14,7 +14,9 @@ use dataplane::icmp::Told;
 use dataplane::limit::{Allowance, Limit, PeerLimit};
 use dataplane::neighbour::NeighbourMessage;
 use dataplane::parse::HasIp;
+use dataplane::route::HasForwarding;
 use dataplane::slow::{self, Heard, Responder, pong};
+use dataplane::unresolved::Unresolved;
 use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::{Gauge, Producer};
@@ -72,6 +74,9 @@ pub struct ControlPacket {
     pub frame: Vec<u8>,
 }
 
+/// Addresses of the core's links that are asked for a second and worker, and at once.
+const RESOLVES: Allowance = Allowance::new(1000, 500);
+
 /// ICMP errors a second and worker, and of one sender (RFC 1812, 4.3.2.8; RFC 4443, 2.4(f)).
 const ERRORS: Allowance = Allowance::new(1000, 100);
 const ERRORS_EACH: Allowance = Allowance::new(10, 10);
@@ -92,6 +97,8 @@ pub struct SlowPath {
     redirects: Box<PeerLimit>,
     secret: RandomState,
     own: Own,
+    /// Packets to the core that wait for a neighbour.
+    unresolved: Unresolved,
     worker: u16,
     /// Room for a packet as it was before its translation.
     undone: Vec<u8>,
@@ -106,11 +113,12 @@ impl SlowPath {
             events,
             limits: PuntLimits::new(rates, lines, seed),
             responder: Responder::default(),
-            resolves: Limit::new(Allowance::new(1000, 100)),
+            resolves: Limit::new(RESOLVES),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             redirects: Box::new(PeerLimit::new(REDIRECTS_EACH, REDIRECTS, seed)),
             secret: RandomState::new(),
             own: Own::default(),
+            unresolved: Unresolved::default(),
             worker,
             undone: Vec::with_capacity(2048),
             unreported: [None, None],
@@ -148,13 +156,40 @@ impl SlowPath {
     }
 
     /// Fills an empty burst with packets that wait here and go the same way; none: there are none.
-    pub fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Reinject> {
+    pub fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &mut Env) -> Option<Reinject> {
+        self.resume(state, env);
         self.own.next(burst, state, env)
+    }
+
+    /// Whether packets can be released now.
+    pub fn has_ready(&self) -> bool {
+        self.own.held() > 0 || self.unresolved.is_releasing()
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub fn is_releasing(&self) -> bool {
+        self.unresolved.is_releasing()
+    }
+
+    /// Takes note of new tables.
+    pub fn tables_changed(&mut self, state: &State) {
+        self.unresolved.tables_changed(state.forwarding());
+    }
+
+    /// Drops what has waited too long, and reports what there was no room for.
+    pub fn tick(&mut self, env: &mut Env) {
+        self.unresolved.expire(env);
+        self.report_again();
+    }
+
+    /// When [`tick`](Self::tick) has a packet to drop.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.unresolved.next_deadline()
     }
 
     /// Packets that wait.
     pub fn held(&self) -> usize {
-        self.own.held()
+        self.own.held() + self.unresolved.held()
     }
 
     /// Other rates of control packets from now on.
@@ -165,6 +200,7 @@ impl SlowPath {
     /// Drops what waits: the worker ends.
     pub fn close(&mut self, env: &mut Env) {
         self.own.close(env);
+        self.unresolved.close(env);
     }
 
     /// Events reported so far.
@@ -218,13 +254,9 @@ impl SlowPath {
                 }
             }
             punts::RESOLVE => {
-                env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
-                if self.resolves.allow(env.now) {
-                    let packet = env.arena().bytes(&frame).get(l3..).unwrap_or_default();
-                    let address = slow::destination(&ip, packet);
-                    // The packet is counted already; control scans for next hops when it finds that events were lost.
-                    let _ = self.tell(Event::Resolve { instance: lane.instance[i], address });
-                }
+                let arena = env.pool.arena().clone();
+                let packet = arena.bytes(&frame).get(l3..l3 + ip.total_len as usize).unwrap_or_default();
+                self.resolve(lane.instance[i], slow::destination(&ip, packet), packet, env);
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
@@ -236,6 +268,19 @@ impl SlowPath {
             other => env.stats.terminated(other),
         }
         env.pool.give(frame);
+    }
+
+    /// A packet to the core whose next hop is asked for: it waits.
+    fn resolve(&mut self, instance: InstanceId, address: IpAddr, packet: &[u8], env: &mut Env) {
+        if self.unresolved.is_first(instance, address) {
+            if !self.resolves.allow(env.now) {
+                return env.stats.drop_outside(drops::LIMITED, packet.len());
+            }
+            if !self.tell(Event::Resolve { instance, address }) {
+                return env.stats.drop_outside(drops::CONTROL_FULL, packet.len());
+            }
+        }
+        self.unresolved.put(instance, address, packet, env);
     }
 
     /// A control packet of a line: within the limits of its class it is answered or goes to control.

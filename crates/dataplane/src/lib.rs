@@ -15,7 +15,7 @@
 //! | [`lane`](mod@lane) | what the lanes of all gateways have in common |
 //! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
 //! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
-//! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
+//! | [`hold`], [`unresolved`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
 //! | [`slow`] | answers, ICMP errors and fragments within rates |
 //! | [`hqos`] | queues, shapers, active queue management and a scheduler |
 //! | [`config`] | sections that all configurations have |
@@ -45,6 +45,7 @@ pub mod redirect;
 pub mod rewrite;
 pub mod route;
 pub mod slow;
+pub mod unresolved;
 
 /// What stages here are built from: a gateway's [`Kind::Config`](engine::Kind::Config). By default all of them are off.
 pub trait StageConfig {

@@ -258,6 +258,11 @@ impl<const N: usize> Waiting<N> {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
+    /// Packets that wait for one way.
+    pub fn len_of(&self, way: usize) -> usize {
+        self.queues.get(way).map_or(0, VecDeque::len)
+    }
+
     /// Keeps a frame.
     ///
     /// # Errors

@@ -112,6 +112,23 @@ fn core_port(state: &State, instance: InstanceId) -> Option<(u8, &PortView)> {
 }
 
 impl SlowPath {
+    /// Packets whose neighbour is known now are routed anew.
+    pub(super) fn resume(&mut self, state: &State, env: &mut Env) {
+        while self.own.0.len_of(Reinject::Core as usize) < BURST
+            && let Some((instance, packet)) = self.unresolved.take_ready()
+        {
+            let made = core_port(state, instance).map(|(id, _)| id).zip(env.pool.make(packet));
+            let Some((port, mut frame)) = made else {
+                env.stats.add(Io::Released, 1);
+                env.stats.drop_outside(drops::NO_FRAME, packet.len());
+                continue;
+            };
+            (frame.meta.l3, frame.meta.port) = (0, port);
+            // Counted when it leaves the queue, as released.
+            self.own.put(Reinject::Core, frame, env);
+        }
+    }
+
     /// A packet from one subscriber to another: on as if the core had sent it, by the worker that owns the other.
     pub(super) fn turn(&mut self, mut frame: Frame, instance: InstanceId, state: &State, env: &mut Env) {
         let arena = env.pool.arena().clone();

@@ -7,7 +7,8 @@ use super::*;
 testkit::cases! {
     arp_for_the_gateway, arp_with_customer_tags, arp_of_a_spoofer, arp_of_an_unknown_line, arp_probe, proxy_arp,
     neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
-    dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours,
+    dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours, packets_wait_for_a_neighbour,
+    packets_wait_in_ipv6, nobody_answers, too_many_wait,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -247,6 +248,83 @@ fn core_neighbours() -> Case {
         .send("acc", &from_sub(&ip4(SUB, host).udp(1, 2).payload(b"link")))
         .expect("core", &to_router(&ip4(SUB, host).ttl(63).udp(1, 2).payload(b"link")))
         .punts("arp", 1)
+}
+
+/// A packet of the subscriber's, of its own content.
+fn numbered(host: Ipv4Addr, n: u8, ttl: u8) -> Packet {
+    ip4(SUB, host).ttl(ttl).udp(1, 2).payload([n; 9])
+}
+
+fn packets_wait_for_a_neighbour() -> Case {
+    let host = Ipv4Addr::new(198, 18, 0, 78);
+    let ports: toml::Table = BASE.replacen("[[port]]\n", "[[port]]\nmss = 1400\n", 1).parse().unwrap();
+    let port = toml::Table::from_iter([("port".to_owned(), ports["port"].clone())]);
+    let syn = |ttl, mss| ip4(SUB, host).ttl(ttl).tcp(40_000, 80).flags(2).mss(mss);
+    case(
+        "A host of the core link is asked for; packets wait and leave in their order, with their segment size bounded.",
+    )
+    .with(&toml::to_string(&port).unwrap())
+    .send("acc", &from_sub(&syn(64, 1460)))
+    .send("acc", &from_sub(&numbered(host, 1, 64)))
+    .expect("core", &eth(CORE_MAC, ALL).arp_request(CORE_MAC, CORE, host).padded())
+    .at(ms(2))
+    .send("acc", &from_sub(&numbered(host, 2, 64)))
+    .at(ms(5))
+    .send("core", &eth(ROUTER_MAC, CORE_MAC).arp_reply(ROUTER_MAC, host, CORE_MAC, CORE).padded())
+    .expect("core", &to_router(&syn(63, 1400)))
+    .expect("core", &to_router(&numbered(host, 1, 63)))
+    .expect("core", &to_router(&numbered(host, 2, 63)))
+    .at(ms(6))
+    .send("acc", &from_sub(&numbered(host, 3, 64)))
+    .expect("core", &to_router(&numbered(host, 3, 63)))
+    .punts("resolve", 3)
+    .punts("arp", 1)
+    .counts("subscriber.0.up.ipv4.packets", 4)
+}
+
+fn packets_wait_in_ipv6() -> Case {
+    let host: Ipv6Addr = "fd00:18::78".parse().unwrap();
+    let group = ndp::solicited_node(host);
+    let packet = |ttl| ip6(SUB_6, host).ttl(ttl).udp(1, 2).payload(b"link");
+    case("The same in IPv6, by neighbour discovery.")
+        .send("acc", &from_sub(&packet(64)))
+        .expect(
+            "core",
+            &eth(CORE_MAC, Mac::multicast6(group.to_bits()).0).ip6(CORE_6, group).solicit(host, Some(Mac(CORE_MAC))),
+        )
+        .at(ms(5))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).ip6(host, CORE_6).advertise(host, Mac(ROUTER_MAC), 0x60))
+        .expect("core", &to_router(&packet(63)))
+        .punts("resolve", 1)
+        .punts("neighbour", 1)
+}
+
+fn nobody_answers() -> Case {
+    let host = Ipv4Addr::new(198, 18, 0, 79);
+    let ask = || eth(CORE_MAC, ALL).arp_request(CORE_MAC, CORE, host).padded();
+    case("Nobody answers: three questions, and what waited is dropped by its name.")
+        .send("acc", &from_sub(&numbered(host, 1, 64)))
+        .expect("core", &ask())
+        .at(ms(1000))
+        .expect("core", &ask())
+        .at(ms(2000))
+        .expect("core", &ask())
+        .at(ms(4100))
+        .punts("resolve", 1)
+        .drops("worker.neighbour_unresolved", 1)
+}
+
+fn too_many_wait() -> Case {
+    let host = Ipv4Addr::new(198, 18, 0, 80);
+    let case = (0..18).fold(case("Sixteen packets wait for a host, and no more."), |case, n| {
+        case.send("acc", &from_sub(&numbered(host, n, 64)))
+    });
+    let case = case
+        .expect("core", &eth(CORE_MAC, ALL).arp_request(CORE_MAC, CORE, host).padded())
+        .at(ms(5))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).arp_reply(ROUTER_MAC, host, CORE_MAC, CORE).padded());
+    let case = (0..16).fold(case, |case, n| case.expect("core", &to_router(&numbered(host, n, 63))));
+    case.punts("resolve", 16).punts("arp", 1).drops("worker.neighbour_queue_full", 2)
 }
 
 fn to_router_arp(host: Ipv4Addr) -> Packet {
