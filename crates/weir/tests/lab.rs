@@ -185,6 +185,21 @@ fn subscribers_behind_two_tags_get_leases_and_talk() {
     let page = lab.show("subscribers --filter s_vlan=100,c_vlan=2001");
     let first = &page["entries"][0];
     assert!(net::number(&first["up_packets"]) >= 20 && first["mac"] == "02:b0:00:00:00:00", "{page}");
+    // Dual stack, several hosts of the core, and an end of all leases.
+    let more = "--subscribers 60 --c-vlan 3001 --c-vlans 25 --ipv6 --server 198.18.0.252 --servers 3 --release";
+    let result = json(&well(lab.perform(" weir gen broadband", &format!("{more} --seconds 2 --pps 2000 --json"))));
+    for name in ["leases", "routers_resolved", "leases6", "routers6_resolved", "released"] {
+        assert_eq!(net::number(&result[name]), 60, "{name}: {result}");
+    }
+    for direction in ["uplink", "downlink"] {
+        let counts = &result[direction];
+        let [sent, received] = ["sent_packets", "received_packets"].map(|name| net::number(&counts[name]));
+        assert!(sent > 1000 && received * 100 >= sent * 95, "{result}");
+        let wrong = ["wrong_tags_packets", "misdelivered_packets", "corrupt_packets"];
+        assert!(wrong.iter().all(|kind| counts[kind] == 0), "{result}");
+    }
+    let left = lab.show("subscribers --filter s_vlan=102");
+    assert_eq!(left["entries"], serde_json::json!([]), "{left}");
     // As a probe of a gateway that could be anybody's: sessions by DHCP, then the rate.
     let line = lab.commands.iter().find(|line| line.contains(" weir gen broadband")).unwrap();
     let probe = line.replace(" weir gen broadband", " weir probe broadband");

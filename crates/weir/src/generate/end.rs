@@ -22,6 +22,8 @@ pub struct End {
     out: Batch,
     /// The interface's hardware address.
     pub mac: Mac,
+    /// Frames of [`queue`](Self::queue) that the port did not take.
+    unsent: u64,
 }
 
 impl End {
@@ -35,7 +37,7 @@ impl End {
         let mut pool = Pool::new(&arena, BUFFERS as usize);
         let port = super::open(name, Some(uri), &mut pool, &Wires::default())?.context("a port")?;
         let mac = Mac(port.caps().mac);
-        Ok(Self { port, pool, out: Batch::new(), mac })
+        Ok(Self { port, pool, out: Batch::new(), mac, unsent: 0 })
     }
 
     /// Sends a frame; false: there was no room, and it was not sent.
@@ -49,15 +51,52 @@ impl End {
         sent > 0
     }
 
-    /// The frames that have arrived, at most a burst.
-    pub fn receive(&mut self) -> Vec<Vec<u8>> {
+    /// Sends a frame with those that follow, by [`flush`](Self::flush) or when a burst is complete.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        let Some(frame) = self.pool.make(bytes) else {
+            self.unsent += 1;
+            return;
+        };
+        if let Err(frame) = self.out.push(frame) {
+            self.transmit();
+            if let Err(frame) = self.out.push(frame) {
+                self.pool.give(frame);
+                self.unsent += 1;
+            }
+        }
+    }
+
+    /// Sends what is queued; how many frames of all that were queued since the last call were not sent.
+    pub fn flush(&mut self) -> u64 {
+        self.transmit();
+        std::mem::take(&mut self.unsent)
+    }
+
+    fn transmit(&mut self) {
+        if !self.out.is_empty() {
+            self.port.tx_burst(&mut self.pool, &mut self.out);
+            self.unsent += self.out.len() as u64;
+            self.pool.give_all(&mut self.out);
+        }
+    }
+
+    /// Gives the frames that have arrived, at most a burst, to `each`; how many there were.
+    pub fn receive_each(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let mut batch = Batch::new();
         self.port.kick(&mut self.pool);
         self.port.service(&mut self.pool);
         self.port.rx_burst(&mut self.pool, &mut batch);
         let arena = self.pool.arena();
-        let frames = batch.frames().iter().map(|frame| arena.bytes(frame).to_vec()).collect();
+        batch.frames().iter().for_each(|frame| each(arena.bytes(frame)));
+        let count = batch.len();
         self.pool.give_all(&mut batch);
+        count
+    }
+
+    /// The frames that have arrived, at most a burst.
+    pub fn receive(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        self.receive_each(|frame| frames.push(frame.to_vec()));
         frames
     }
 

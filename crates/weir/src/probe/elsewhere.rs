@@ -174,15 +174,19 @@ fn command(args: &GatewayArgs) -> String {
 }
 
 fn broadband_command(args: &ProbeBroadbandArgs) -> String {
-    let LineArgs { access, core, subscribers, tags, s_vlan, c_vlan, tpid, server, gateway, size } = &args.lines;
+    let LineArgs { access, core, subscribers, tags, s_vlan, c_vlan, c_vlans, tpid, server, servers, .. } = &args.lines;
+    let LineArgs { gateway, size, setup_rate, ipv6, server6, .. } = &args.lines;
     let mut words = format!(
         "weir probe broadband --name {} --minutes {} --access {access} --core {core} --subscribers {subscribers} \
-         --tags {tags} --server {server} --gateway {gateway} --size {size}",
+         --setup-rate {setup_rate} --tags {tags} --server {server} --servers {servers} --gateway {gateway} --size {size}",
         args.name, args.minutes
     );
     s_vlan.iter().for_each(|id| words += &format!(" --s-vlan {id}"));
     c_vlan.iter().for_each(|id| words += &format!(" --c-vlan {id}"));
+    c_vlans.iter().for_each(|number| words += &format!(" --c-vlans {number}"));
     tpid.iter().for_each(|tpid| words += &format!(" --tpid {tpid:#x}"));
+    words += if *ipv6 { " --ipv6" } else { "" };
+    server6.iter().for_each(|address| words += &format!(" --server6 {address}"));
     words
 }
 
@@ -249,7 +253,7 @@ struct Broadband<'a> {
 
 impl Broadband<'_> {
     fn trial(&mut self, pps: Option<f64>, seconds: f64) -> Result<BroadbandResult, BenchError> {
-        self.driver.traffic(pps, seconds, self.stop);
+        self.driver.traffic(pps, seconds, self.stop, &mut |_, _| {});
         if self.stop.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(self.driver.result(seconds)) }
     }
 }
@@ -299,7 +303,7 @@ impl Probed for Broadband<'_> {
 pub fn run_broadband(args: &ProbeBroadbandArgs) -> anyhow::Result<()> {
     let key = open_key(&args.out)?;
     let stop = signals::stop_flag().context("no signal handlers")?;
-    let driver = Driver::connected(&args.lines, &stop)?;
+    let driver = Driver::connected(&args.lines, &stop, &mut |_, _| {})?;
     let up = driver.result(0.0).routers_resolved;
     if stop.load(Ordering::Relaxed) {
         bail!("interrupted");
@@ -315,7 +319,7 @@ pub fn run_broadband(args: &ProbeBroadbandArgs) -> anyhow::Result<()> {
         profile: ["subscribers without tags", "subscribers behind a VLAN tag", "subscribers behind two VLAN tags"]
             [usize::from(args.lines.tags.min(2))]
         .to_owned()
-            + ", DHCP",
+            + if args.lines.ipv6 { ", dual stack, DHCP" } else { ", DHCP" },
         subscribers: up,
         frame_bytes: u32::from(args.lines.size) + 14 + 4,
         command: broadband_command(args),

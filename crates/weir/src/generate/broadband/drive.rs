@@ -1,20 +1,23 @@
-//! What is sent when, and what becomes of what arrives. One thread, two ports.
+//! What is sent when. One thread, two ports.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use dataplane::neighbour::NeighbourMessage;
 use table::histogram::Histogram;
-use traffic::{Arrival, Direction, LatencySummary, Signature, Window};
-use wire::{Mac, ethertype, fast};
+use traffic::{Direction, LatencySummary, Signature};
+use wire::Mac;
 
 use super::super::end::{End, drain, wait};
-use super::frames::{self, Answer, Offer, Place};
-use super::{BroadbandArgs, BroadbandCounts, BroadbandResult, LineArgs};
+use super::frames6::{neighbour_advertisement, signed6};
+use super::line::KINDS;
+use super::numbering::{self, Numbering};
+use super::receive::{Receiver, Subscribers};
+use super::{BroadbandArgs, BroadbandCounts, BroadbandResult, LineArgs, Phase, frames};
 
-/// Time for all leases and routers.
+/// Time in which another subscriber comes up, or none will.
 const CONNECT: Duration = Duration::from_secs(30);
 /// Between two attempts of a subscriber.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -26,48 +29,39 @@ const DRAIN: Duration = Duration::from_millis(400);
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 /// Seconds without a look at whether to stop.
 const LONGEST_WAIT: f64 = 0.05;
+/// A turn of those that ask, when nothing comes.
+const TURN: Duration = Duration::from_millis(1);
 /// Packets that are sent in a turn at most.
 const BURST: u64 = 32;
-
-/// A subscriber.
-struct Line {
-    place: Place,
-    mac: Mac,
-    offer: Option<Offer>,
-    /// It has the lease.
-    is_bound: bool,
-    /// The router's hardware address.
-    router: Option<Mac>,
-    asked: Option<Instant>,
-    /// When its lease began, or was asked for anew.
-    leased: Option<Instant>,
-    /// Sequence numbers sent, by direction.
-    sent: [u32; 2],
-    /// Those received, by direction.
-    windows: [Window; 2],
-}
 
 /// Subscribers and the core's host, with the ports they are at.
 pub struct Driver<'a> {
     args: &'a LineArgs,
     access: End,
     core: End,
-    /// The gateway's hardware address in the core.
-    gateway: Option<Mac>,
-    lines: Vec<Line>,
-    /// Where the next turn of requests begins.
-    first: usize,
-    begin: Instant,
-    control_wrong_tags: u64,
-    counts: [BroadbandCounts; 2],
-    /// Latencies in nanoseconds.
-    waited: [Histogram; 2],
+    at: Receiver<'a>,
+    /// Those that are to ask next.
+    ready: VecDeque<u32>,
+    /// Those that wait for an answer, and since when; the longest first.
+    waiting: VecDeque<(Instant, u32)>,
+    /// Subscribers that have begun to ask.
+    started: u32,
+    setup: Duration,
+    released: u64,
+    /// A frame's memory.
+    frame: Vec<u8>,
 }
 
-/// Brings subscribers up, sends and checks.
-pub fn drive(args: &BroadbandArgs, stop: &AtomicBool) -> anyhow::Result<BroadbandResult> {
-    let mut driver = Driver::connected(&args.lines, stop)?;
-    driver.traffic(Some(args.pps), args.seconds, stop);
+/// Called each second with what there is so far.
+pub type Tell<'a> = &'a mut dyn FnMut(Phase, &BroadbandResult);
+
+/// Brings subscribers up, sends, checks, and ends their leases if asked to.
+pub fn drive(args: &BroadbandArgs, stop: &AtomicBool, tell: Tell<'_>) -> anyhow::Result<BroadbandResult> {
+    let mut driver = Driver::connected(&args.lines, stop, tell)?;
+    driver.traffic(Some(args.pps), args.seconds, stop, tell);
+    if args.release {
+        driver.release(stop, tell);
+    }
     driver.close();
     Ok(driver.result(args.seconds))
 }
@@ -77,231 +71,149 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// A port cannot be opened, or the gateway does not answer in the core.
-    pub fn connected(args: &'a LineArgs, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let place = args.place()?;
+    pub fn connected(args: &'a LineArgs, stop: &AtomicBool, tell: Tell<'_>) -> anyhow::Result<Self> {
+        let numbering = args.numbering()?;
         let (access, core) = (End::open("access", &args.access)?, End::open("core", &args.core)?);
-        let line = |n: u16| {
-            let [high, low] = n.to_be_bytes();
-            Line {
-                place: place(n),
-                mac: Mac([2, 0xb0, 0, 0, high, low]),
-                offer: None,
-                is_bound: false,
-                router: None,
-                asked: None,
-                leased: None,
-                sent: [0; 2],
-                windows: [Window::default(); 2],
-            }
+        let at = Receiver {
+            args,
+            core: core.mac,
+            gateway: None,
+            begin: Instant::now(),
+            subscribers: Subscribers::new(numbering, args.subscribers, args.ipv6),
+            replies: Default::default(),
+            control_wrong_tags: 0,
+            counts: Default::default(),
+            waited: [(); 2].map(|()| Histogram::new()),
         };
-        let lines = (0..args.subscribers).map(line).collect();
-        let begin = Instant::now();
-        let (counts, waited) = (Default::default(), [(); 2].map(|()| Histogram::new()));
-        let mut driver =
-            Driver { args, access, core, gateway: None, lines, first: 0, begin, control_wrong_tags: 0, counts, waited };
-        driver.connect(stop)?;
+        let (ready, waiting) = Default::default();
+        let (setup, frame) = Default::default();
+        let mut driver = Driver { args, access, core, at, ready, waiting, started: 0, setup, released: 0, frame };
+        driver.connect(stop, tell)?;
         Ok(driver)
     }
-}
 
-impl Driver<'_> {
-    /// Until all subscribers have a lease and know their router, and the core's gateway is known; or the time is over.
-    fn connect(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
-        let (until, mut asked) = (Instant::now() + CONNECT, None::<Instant>);
-        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
-            if self.gateway.is_none() && asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
+    fn numbering(&self) -> Numbering {
+        self.at.subscribers.numbering
+    }
+
+    /// Until all subscribers have what they ask for, and the core's gateway is known; or nobody comes up any more.
+    fn connect(&mut self, stop: &AtomicBool, tell: Tell<'_>) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        self.announce();
+        let (mut last, mut told, mut asked) = (begin, begin, None::<Instant>);
+        while last.elapsed() < CONNECT && !stop.load(Ordering::Relaxed) {
+            if self.at.gateway.is_none() && asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
                 asked = Some(Instant::now());
                 let ours = (self.core.mac, self.args.server);
                 let request = frames::arp(false, ours, (Mac::BROADCAST, self.args.gateway), None);
                 self.core.send(&request);
             }
-            self.ask();
-            self.receive();
-            if self.gateway.is_some() && self.lines.iter().all(|line| line.router.is_some()) {
+            self.ask(begin);
+            let before = self.at.subscribers.up;
+            let received = self.receive();
+            if self.at.subscribers.up > before {
+                (last, self.setup) = (Instant::now(), begin.elapsed());
+            }
+            if told.elapsed() > Duration::from_secs(1) {
+                told = Instant::now();
+                tell(Phase::Setup, &self.result(0.0));
+                self.renew();
+            }
+            if self.at.gateway.is_some() && self.at.subscribers.up == self.args.subscribers {
                 return Ok(());
             }
-            std::thread::sleep(Duration::from_millis(1));
+            if received == 0 && self.ready.is_empty() {
+                wait([&mut self.access, &mut self.core], TURN);
+            }
         }
-        if self.gateway.is_none() && !stop.load(Ordering::Relaxed) {
+        if self.at.gateway.is_none() && !stop.load(Ordering::Relaxed) {
             bail!("the gateway's address {} does not answer in the core: does it run?", self.args.gateway);
         }
         Ok(())
     }
 
+    /// Announces the core's hosts, which the gateway may have asked for in vain (RFC 5227, 3; RFC 4861, 7.2.6).
+    fn announce(&mut self) {
+        for n in 0..self.args.servers {
+            let address = self.args.server(n);
+            self.core.queue(&frames::arp(false, (self.core.mac, address), (Mac::BROADCAST, address), None));
+            if self.args.ipv6 {
+                let all = (Mac([0x33, 0x33, 0, 0, 0, 1]), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
+                self.core.queue(&neighbour_advertisement((self.core.mac, self.args.server6(n)), all, None));
+            }
+        }
+        self.core.flush();
+    }
+
     /// Sends what subscribers have to ask next.
-    fn ask(&mut self) {
-        let (count, mut sent) = (self.lines.len(), 0);
-        // Each turn goes on where the last one ended: those that get no answer hold up nobody.
-        let first = self.first;
-        for n in (0..count).map(|by| (first + by) % count) {
-            let line = &mut self.lines[n];
-            if line.router.is_some() || line.asked.is_some_and(|asked| asked.elapsed() < AGAIN) {
-                continue;
+    fn ask(&mut self, begin: Instant) {
+        let due = (begin.elapsed().as_secs_f64() * self.args.setup_rate) as u32;
+        let due = due.saturating_add(1).min(self.args.subscribers);
+        self.ready.extend(self.started..due.max(self.started));
+        self.started = due.max(self.started);
+        while let Some((since, n)) = self.waiting.front().copied()
+            && since.elapsed() >= AGAIN
+        {
+            self.waiting.pop_front();
+            // Whoever was answered meanwhile has asked for something else.
+            if self.at.subscribers.lines[n as usize].asked == Some(since) {
+                self.ready.push_back(n);
             }
-            if sent == WINDOW {
-                return;
-            }
-            (sent, self.first) = (sent + 1, n + 1);
-            line.asked = Some(Instant::now());
-            let router = line.offer.and_then(|offer| Some((offer.address, offer.router?)));
-            let frame = match (line.is_bound, router) {
-                (true, Some((ours, router))) => {
-                    frames::arp(false, (line.mac, ours), (Mac::BROADCAST, router), Some(line.place))
-                }
-                _ => frames::dhcp(line.mac, line.place, n as u32, line.offer.as_ref()),
-            };
-            self.access.send(&frame);
         }
+        let now = Instant::now();
+        for _ in 0..WINDOW {
+            let Some(n) = self.ready.pop_front() else { break };
+            let (place, dual) = (self.numbering().place(n), self.args.ipv6);
+            let line = &mut self.at.subscribers.lines[n as usize];
+            let Some(frame) = line.ask(n, place, dual) else { continue };
+            line.asked = Some(now);
+            self.waiting.push_back((now, n));
+            self.access.queue(&frame);
+        }
+        self.access.flush();
     }
 
-    /// Takes in what has arrived at both ends.
-    fn receive(&mut self) {
-        self.access.receive().iter().for_each(|frame| self.at_lines(frame));
-        self.core.receive().iter().for_each(|frame| self.in_core(frame));
-    }
-
-    /// A frame at the access lines.
-    fn at_lines(&mut self, frame: &[u8]) {
-        let Ok(outer) = wire::Outer::parse(frame) else { return };
-        let packet = frame.get(usize::from(outer.l3)..).unwrap_or_default();
-        if outer.ethertype == ethertype::ARP {
-            return self.arp_at_lines(frame);
+    /// Takes in what has arrived at both ends, and answers; how many frames there were.
+    fn receive(&mut self) -> usize {
+        let at = &mut self.at;
+        let received = self.access.receive_each(|frame| at.at_lines(frame));
+        let received = received + self.core.receive_each(|frame| at.in_core(frame));
+        for (end, replies) in [&mut self.access, &mut self.core].into_iter().zip(&mut at.replies) {
+            replies.drain(..).for_each(|frame| end.queue(&frame));
+            end.flush();
         }
-        if let Some((xid, answer)) = frames::dhcp_answer(packet) {
-            let Some(line) = self.lines.get_mut(xid as usize) else { return };
-            if !line.place.is_of(frame) || (frame[..6] != line.mac.0 && frame[..6] != Mac::BROADCAST.0) {
-                self.control_wrong_tags += 1;
-                return;
-            }
-            match answer {
-                Answer::Offer(offer) if !line.is_bound => line.offer = Some(offer),
-                Answer::Ack(offer) => {
-                    (line.offer, line.is_bound, line.leased) = (Some(offer), true, Some(Instant::now()));
-                }
-                // RFC 2131, 3.1, 4: from the beginning.
-                Answer::Nak if !line.is_bound => line.offer = None,
-                Answer::Offer(_) | Answer::Nak => return,
-            }
-            // What comes next is due now.
-            line.asked = None;
-            return;
-        }
-        let Some(mark) = frames::signature(packet).filter(|mark| mark.direction == Direction::Downlink) else { return };
-        let counts = &mut self.counts[Direction::Downlink.index()];
-        let Some(line) = self.lines.get(mark.flow as usize) else {
-            counts.misdelivered_packets += 1;
-            return;
-        };
-        if !line.place.is_of(frame) {
-            counts.wrong_tags_packets += 1;
-            return;
-        }
-        let ours = line.offer.map(|offer| (self.args.server, offer.address));
-        let is_ours = frame[..6] == line.mac.0;
-        self.check(mark, is_ours, packet, ours);
-    }
-
-    /// ARP at the access lines: a router's answer is of the line whose tags it has, and a subscriber is asked for by its
-    /// line's.
-    fn arp_at_lines(&mut self, frame: &[u8]) {
-        if let Ok(NeighbourMessage::ArpRequest { sender, sender_ip, target }) = NeighbourMessage::parse(frame) {
-            let has = |line: &&Line| line.is_bound && line.offer.is_some_and(|offer| is(target, offer.address));
-            let line = self.lines.iter().find(|line| has(line) && line.place.is_of(frame));
-            let (Some(line), IpAddr::V4(theirs), IpAddr::V4(ours)) =
-                (line, IpAddr::from(sender_ip), IpAddr::from(target))
-            else {
-                return;
-            };
-            let reply = frames::arp(true, (line.mac, ours), (sender, theirs), Some(line.place));
-            self.access.send(&reply);
-            return;
-        }
-        let Ok(NeighbourMessage::ArpReply { sender, sender_ip, target }) = NeighbourMessage::parse(frame) else {
-            return;
-        };
-        let asked =
-            |line: &&mut Line| line.offer.is_some_and(|offer| IpAddr::from(offer.address) == IpAddr::from(target));
-        let Some(line) = self.lines.iter_mut().find(asked) else { return };
-        match line.place.is_of(frame) {
-            true if line.offer.and_then(|offer| offer.router).map(IpAddr::from) == Some(IpAddr::from(sender_ip)) => {
-                line.router = Some(sender);
-            }
-            true => {}
-            false => self.control_wrong_tags += 1,
-        }
-    }
-
-    /// A frame in the core.
-    fn in_core(&mut self, frame: &[u8]) {
-        match NeighbourMessage::parse(frame) {
-            Ok(NeighbourMessage::ArpReply { sender, sender_ip, .. }) if is(sender_ip, self.args.gateway) => {
-                self.gateway = Some(sender);
-                return;
-            }
-            Ok(NeighbourMessage::ArpRequest { sender, sender_ip, target }) if is(target, self.args.server) => {
-                let IpAddr::V4(theirs) = IpAddr::from(sender_ip) else { return };
-                let reply = frames::arp(true, (self.core.mac, self.args.server), (sender, theirs), None);
-                self.core.send(&reply);
-                return;
-            }
-            _ => {}
-        }
-        let is_ip = fast::be16(frame, 12) == Some(ethertype::IP4);
-        let packet = frame.get(14..).filter(|_| is_ip).unwrap_or_default();
-        let Some(mark) = frames::signature(packet).filter(|mark| mark.direction == Direction::Uplink) else { return };
-        let offer = self.lines.get(mark.flow as usize).and_then(|line| line.offer);
-        let wanted = offer.map(|offer| (offer.address, self.args.server));
-        let is_ours = frame[..6] == self.core.mac.0;
-        self.check(mark, is_ours, packet, wanted);
-    }
-
-    /// Counts a signed packet; `wanted`: source and destination that its flow has.
-    fn check(&mut self, mark: Signature, is_ours: bool, packet: &[u8], wanted: Option<(Ipv4Addr, Ipv4Addr)>) {
-        let at = mark.direction.index();
-        let counts = &mut self.counts[at];
-        let Some(addresses) = frames::forwarded(packet) else {
-            counts.corrupt_packets += 1;
-            return;
-        };
-        let Some(line) = self.lines.get_mut(mark.flow as usize).filter(|_| is_ours && wanted == Some(addresses)) else {
-            counts.misdelivered_packets += 1;
-            return;
-        };
-        match line.windows[at].note(mark.seq) {
-            Arrival::InOrder => {}
-            Arrival::Reordered | Arrival::Stale => counts.reordered_packets += 1,
-            Arrival::Duplicate => {
-                counts.duplicated_packets += 1;
-                return;
-            }
-        }
-        counts.received_packets += 1;
-        let waited = (self.begin.elapsed().as_nanos() as u64).saturating_sub(mark.sent_ns);
-        self.waited[at].record(waited);
+        self.ready.extend(self.at.subscribers.advanced.drain(..));
+        received
     }
 
     /// Sends `pps` packets a second, or as many as the ports take, until the time is over, and receives what is on its way.
     /// Counts begin anew.
-    pub fn traffic(&mut self, pps: Option<f64>, seconds: f64, stop: &AtomicBool) {
-        self.counts = Default::default();
-        self.waited.iter_mut().for_each(Histogram::clear);
-        let able: Vec<usize> = (0..self.lines.len()).filter(|n| self.lines[*n].router.is_some()).collect();
+    pub fn traffic(&mut self, pps: Option<f64>, seconds: f64, stop: &AtomicBool, tell: Tell<'_>) {
+        self.at.counts = Default::default();
+        self.at.waited.iter_mut().for_each(Histogram::clear);
+        let dual = self.args.ipv6;
+        let is_up = |n: &u32| self.at.subscribers.lines[*n as usize].is_up(dual);
+        let able: Vec<u32> = (0..self.args.subscribers).filter(is_up).collect();
+        let kinds = if dual { KINDS as u64 } else { 1 };
         let begin = Instant::now();
         let time = Duration::from_secs_f64(seconds);
-        let (mut sent, mut renewed): (u64, Instant) = (0, Instant::now());
+        let (mut sent, mut told): (u64, Instant) = (0, Instant::now());
         while begin.elapsed() < time && !stop.load(Ordering::Relaxed) && !able.is_empty() {
             let due = pps.map_or(sent + BURST, |pps| (begin.elapsed().as_secs_f64() * pps) as u64);
             for _ in 0..due.saturating_sub(sent).min(BURST) {
-                // A direction after the other, a subscriber after the other.
+                // A direction after the other, a subscriber after the other, a kind of address after the other.
                 let direction = Direction::BOTH[(sent % 2) as usize];
-                let n = able[(sent / 2 % able.len() as u64) as usize];
-                self.send(n, direction);
+                let turn = sent / 2;
+                let (n, round) = (able[(turn % able.len() as u64) as usize], turn / able.len() as u64);
+                self.send(n, (round % kinds) as usize, direction);
                 sent += 1;
             }
+            self.flush();
             self.receive();
-            if renewed.elapsed() > AGAIN {
-                renewed = Instant::now();
+            if told.elapsed() > AGAIN {
+                told = Instant::now();
                 self.renew();
+                tell(Phase::Traffic, &self.result(begin.elapsed().as_secs_f64()));
             }
             if let Some(pps) = pps.filter(|_| due <= sent) {
                 let next = (sent + 1) as f64 / pps - begin.elapsed().as_secs_f64();
@@ -310,43 +222,82 @@ impl Driver<'_> {
         }
         drain(DRAIN, LONGEST_DRAIN, || {
             self.receive();
-            self.counts.iter().map(|counts| counts.received_packets).sum()
+            self.at.counts.iter().map(|counts| counts.received_packets).sum()
         });
     }
 
-    /// Asks for leases anew of which half is over (RFC 2131, 4.4.5).
     fn renew(&mut self) {
-        for (n, line) in self.lines.iter_mut().enumerate() {
-            let Some((offer, leased)) = line.offer.as_ref().zip(line.leased) else { continue };
-            let half = Duration::from_secs(u64::from(offer.lease_seconds.unwrap_or(u32::MAX)) / 2);
-            if leased.elapsed() > half {
-                line.leased = Some(Instant::now());
-                self.access.send(&frames::dhcp(line.mac, line.place, n as u32, Some(offer)));
-            }
+        let numbering = self.numbering();
+        for (n, line) in (0..).zip(&mut self.at.subscribers.lines) {
+            line.renew(n, numbering.place(n), &mut |frame| self.access.queue(&frame));
         }
+        self.access.flush();
     }
 
-    fn send(&mut self, n: usize, direction: Direction) {
-        let (line, at) = (&mut self.lines[n], direction.index());
-        let (Some(offer), Some(router), Some(gateway)) = (line.offer, line.router, self.gateway) else { return };
-        let sent_ns = self.begin.elapsed().as_nanos() as u64;
-        let mark = Signature { direction, flow: n as u32, seq: line.sent[at], sent_ns };
-        let (server, size) = (self.args.server, self.args.size);
-        let is_sent = match direction {
-            Direction::Uplink => {
-                let frame = frames::signed((router, line.mac), Some(line.place), (offer.address, server), mark, size);
-                self.access.send(&frame)
+    /// Ends the leases, as fast as they were asked for.
+    fn release(&mut self, stop: &AtomicBool, tell: Tell<'_>) {
+        let (begin, mut told, mut n) = (Instant::now(), Instant::now(), 0);
+        while n < self.args.subscribers && !stop.load(Ordering::Relaxed) {
+            let due = (begin.elapsed().as_secs_f64() * self.args.setup_rate) as u32;
+            let due = due.saturating_add(1).min(self.args.subscribers).min(n + WINDOW as u32);
+            for n in n..due {
+                let frames = self.at.subscribers.lines[n as usize].release(n, self.numbering().place(n));
+                self.released += u64::from(!frames.is_empty());
+                frames.iter().for_each(|frame| self.access.queue(frame));
             }
-            Direction::Downlink => {
-                let frame = frames::signed((gateway, self.core.mac), None, (server, offer.address), mark, size);
-                self.core.send(&frame)
+            n = due.max(n);
+            self.access.flush();
+            if self.receive() == 0 {
+                wait([&mut self.access, &mut self.core], TURN);
             }
+            if told.elapsed() > AGAIN {
+                told = Instant::now();
+                tell(Phase::Release, &self.result(0.0));
+            }
+        }
+        drain(DRAIN, LONGEST_DRAIN, || self.receive() as u64);
+    }
+
+    /// Queues a packet of a subscriber or to it, from or to its address of a kind.
+    fn send(&mut self, n: u32, kind: usize, direction: Direction) {
+        let (at, Some(gateway)) = (direction.index(), self.at.gateway) else { return };
+        let (place, size, ours) = (self.numbering().place(n), self.args.size, self.core.mac);
+        let line = &self.at.subscribers.lines[n as usize];
+        let router = if kind == 0 { line.router } else { line.router6 };
+        let (Some(offer), Some(router)) = (line.offer, router) else { return };
+        let flow = n * KINDS as u32 + kind as u32;
+        let sent_ns = self.at.begin.elapsed().as_nanos() as u64;
+        let mark = Signature { direction, flow, seq: line.sent[kind][at], sent_ns };
+        let (stations, tags) = match direction {
+            Direction::Uplink => ((router, numbering::mac(n)), Some(place)),
+            Direction::Downlink => ((gateway, ours), None),
         };
-        if is_sent {
-            line.sent[at] += 1;
-            self.counts[at].sent_packets += 1;
-        } else {
-            self.counts[at].unsent_packets += 1;
+        let there = |(subscriber, server)| ordered(direction, subscriber, server);
+        match line.address6(kind) {
+            Some(address) => {
+                let addresses = there((address.into(), self.args.server6(n).into()));
+                let (std::net::IpAddr::V6(from), std::net::IpAddr::V6(to)) = addresses else { return };
+                signed6(&mut self.frame, stations, tags, (from, to), mark, size);
+            }
+            None => {
+                let addresses = there((offer.address.into(), self.args.server(n).into()));
+                let (std::net::IpAddr::V4(from), std::net::IpAddr::V4(to)) = addresses else { return };
+                frames::signed(&mut self.frame, stations, tags, (from, to), mark, size);
+            }
+        }
+        let end = if direction == Direction::Uplink { &mut self.access } else { &mut self.core };
+        end.queue(&self.frame);
+        self.at.subscribers.lines[n as usize].sent[kind][at] += 1;
+        self.at.counts[at].sent_packets += 1;
+    }
+
+    /// Sends what is queued at both ends.
+    fn flush(&mut self) {
+        for (end, at) in [(&mut self.access, Direction::Uplink), (&mut self.core, Direction::Downlink)] {
+            let unsent = end.flush();
+            let counts = &mut self.at.counts[at.index()];
+            (counts.sent_packets, counts.unsent_packets) =
+                (counts.sent_packets - unsent.min(counts.sent_packets), counts.unsent_packets + unsent);
         }
     }
 
@@ -359,8 +310,8 @@ impl Driver<'_> {
     /// What became of the last traffic, which lasted so long.
     pub fn result(&self, seconds: f64) -> BroadbandResult {
         let (mut sent, mut lost) = (0, 0);
-        let mut counts = self.counts.clone();
-        for (counts, waited) in counts.iter_mut().zip(&self.waited) {
+        let mut counts = self.at.counts.clone();
+        for (counts, waited) in counts.iter_mut().zip(&self.at.waited) {
             counts.lost_packets = counts.sent_packets.saturating_sub(counts.received_packets);
             let us = LatencySummary::from(waited);
             (counts.latency_us_mean, counts.latency_us_max) = (waited.mean() / 1e3, us.max);
@@ -368,13 +319,17 @@ impl Driver<'_> {
             sent += counts.sent_packets;
             lost += counts.lost_packets;
         }
-        let [uplink, downlink] = counts;
-        let number = |is: fn(&Line) -> bool| self.lines.iter().filter(|line| is(line)).count() as u64;
+        let [uplink, downlink]: [BroadbandCounts; 2] = counts;
+        let of = &self.at.subscribers;
         BroadbandResult {
-            subscribers: self.lines.len() as u64,
-            leases: number(|line| line.is_bound),
-            routers_resolved: number(|line| line.router.is_some()),
-            control_wrong_tags: self.control_wrong_tags,
+            subscribers: of.lines.len() as u64,
+            leases: of.leases,
+            routers_resolved: of.routers,
+            leases6: of.leases6,
+            routers6_resolved: of.routers6,
+            setup_seconds: self.setup.as_secs_f64(),
+            released: self.released,
+            control_wrong_tags: self.at.control_wrong_tags,
             seconds,
             uplink,
             downlink,
@@ -383,6 +338,10 @@ impl Driver<'_> {
     }
 }
 
-fn is(one: impl Into<IpAddr>, other: Ipv4Addr) -> bool {
-    one.into() == IpAddr::from(other)
+/// Source and destination of a packet in a direction.
+fn ordered<T>(direction: Direction, subscriber: T, server: T) -> (T, T) {
+    match direction {
+        Direction::Uplink => (subscriber, server),
+        Direction::Downlink => (server, subscriber),
+    }
 }

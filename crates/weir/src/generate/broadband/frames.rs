@@ -8,13 +8,14 @@ use wire::{Mac, checksum, ethertype, fast};
 /// TTL of what is sent.
 pub const TTL: u8 = 64;
 /// The discard port (RFC 863): a host that has no generator answers nothing useful.
-const PORT: u16 = 9;
+pub(super) const PORT: u16 = 9;
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const DISCOVER: u8 = 1;
 const OFFER: u8 = 2;
 const REQUEST: u8 = 3;
 const ACK: u8 = 5;
 const NAK: u8 = 6;
+const RELEASE: u8 = 7;
 
 /// Where a subscriber is: the tags of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Place {
 }
 
 /// A frame's beginning: hardware addresses, tags if it has any, EtherType.
-fn ethernet(to: Mac, from: Mac, place: Option<Place>, kind: u16) -> Vec<u8> {
+pub(super) fn ethernet(to: Mac, from: Mac, place: Option<Place>, kind: u16) -> Vec<u8> {
     let mut frame = [to.0, from.0].concat();
     if let Some(place) = place {
         frame.extend(place.tags());
@@ -100,24 +101,46 @@ pub struct Offer {
 
 /// A DHCPDISCOVER, or the DHCPREQUEST for an offer (RFC 2131, 4.4.1).
 pub fn dhcp(mac: Mac, place: Place, xid: u32, offer: Option<&Offer>) -> Vec<u8> {
-    let mut message = vec![0; 236];
-    message[..3].copy_from_slice(&[1, 1, 6]);
-    message[4..8].copy_from_slice(&xid.to_be_bytes());
-    message[28..34].copy_from_slice(&mac.0);
-    message.extend(COOKIE);
-    message.extend([53, 1, if offer.is_some() { REQUEST } else { DISCOVER }]);
+    let mut message = bootp(mac, xid, if offer.is_some() { REQUEST } else { DISCOVER });
     if let Some(offer) = offer {
         message.extend([50, 4]);
         message.extend(offer.address.octets());
         message.extend([54, 4]);
         message.extend(offer.server.octets());
     }
-    message.extend([55, 3, 1, 3, 6, 255]);
-    // Some relays want a message of at least BOOTP's size (RFC 1542, 2.1).
-    message.resize(message.len().max(300), 0);
+    message.extend([55, 3, 1, 3, 6]);
     let mut frame = ethernet(Mac::BROADCAST, mac, Some(place), ethertype::IP4);
-    udp(&mut frame, (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST), (68, 67), &message);
+    udp(&mut frame, (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST), (68, 67), &ended(message));
     frame
+}
+
+/// A DHCPRELEASE to the server, by way of the router (RFC 2131, 4.4.6).
+pub fn release(mac: Mac, router: Mac, place: Place, xid: u32, offer: &Offer) -> Vec<u8> {
+    let mut message = bootp(mac, xid, RELEASE);
+    message[12..16].copy_from_slice(&offer.address.octets());
+    message.extend([54, 4]);
+    message.extend(offer.server.octets());
+    let mut frame = ethernet(router, mac, Some(place), ethertype::IP4);
+    udp(&mut frame, (offer.address, offer.server), (68, 67), &ended(message));
+    frame
+}
+
+/// A client's message up to its first options.
+fn bootp(mac: Mac, xid: u32, kind: u8) -> Vec<u8> {
+    let mut message = vec![0; 236];
+    message[..3].copy_from_slice(&[1, 1, 6]);
+    message[4..8].copy_from_slice(&xid.to_be_bytes());
+    message[28..34].copy_from_slice(&mac.0);
+    message.extend(COOKIE);
+    message.extend([53, 1, kind]);
+    message
+}
+
+/// A message with its end. Some relays want one of at least BOOTP's size (RFC 1542, 2.1).
+fn ended(mut message: Vec<u8>) -> Vec<u8> {
+    message.push(255);
+    message.resize(message.len().max(300), 0);
+    message
 }
 
 /// An answer of DHCP.
@@ -181,21 +204,22 @@ pub fn arp(is_reply: bool, ours: (Mac, Ipv4Addr), theirs: (Mac, Ipv4Addr), place
     frame
 }
 
-/// A signed packet of `size` bytes.
+/// Writes a signed packet of `size` bytes.
 pub fn signed(
+    frame: &mut Vec<u8>,
     (to, from): (Mac, Mac),
     place: Option<Place>,
     addresses: (Ipv4Addr, Ipv4Addr),
     signature: Signature,
     size: u16,
-) -> Vec<u8> {
-    let mut payload = vec![0; usize::from(size).saturating_sub(28).max(Signature::LEN)];
+) {
+    *frame = ethernet(to, from, place, ethertype::IP4);
+    let mut payload = [0; 1500];
+    let len = usize::from(size).saturating_sub(28).clamp(Signature::LEN, payload.len());
     if let Some(space) = payload.first_chunk_mut() {
         signature.write(space);
     }
-    let mut frame = ethernet(to, from, place, ethertype::IP4);
-    udp(&mut frame, addresses, (PORT, PORT), &payload);
-    frame
+    udp(frame, addresses, (PORT, PORT), &payload[..len]);
 }
 
 /// The signature of an IP packet, if it is one of ours.
@@ -222,17 +246,22 @@ mod tests {
     fn tags_are_compared_exactly() {
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let mark = Signature { direction: Direction::Downlink, flow: 1, seq: 2, sent_ns: 3 };
-        let frame = signed((mac, mac), Some(PLACE), ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), mark, 100);
+        let addresses = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let signed = |place| {
+            let mut frame = Vec::new();
+            super::signed(&mut frame, (mac, mac), place, addresses, mark, 100);
+            frame
+        };
+        let frame = signed(Some(PLACE));
         assert!(PLACE.is_of(&frame) && frame.len() == 122 && signature(&frame[22..]) == Some(mark));
         let double = |tpid, s_vlan, c_vlan| Place::Double { tpid, s_vlan, c_vlan };
         let others = [double(0x88a8, 101, 7), double(0x88a8, 100, 8), double(0x8100, 100, 7)];
         for other in others.into_iter().chain([Place::Single(100), Place::Single(7), Place::Untagged]) {
             assert!(!other.is_of(&frame));
         }
-        let addresses = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-        let untagged = signed((mac, mac), None, addresses, mark, 100);
+        let untagged = signed(None);
         assert!(!PLACE.is_of(&untagged) && Place::Untagged.is_of(&untagged) && !Place::Single(7).is_of(&untagged));
-        let single = signed((mac, mac), Some(Place::Single(7)), addresses, mark, 100);
+        let single = signed(Some(Place::Single(7)));
         assert!(Place::Single(7).is_of(&single) && !Place::Single(8).is_of(&single) && !Place::Untagged.is_of(&single));
         // As it was sent: not forwarded, its TTL is unchanged.
         assert_eq!(forwarded(&frame[22..]), None);
