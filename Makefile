@@ -18,8 +18,8 @@ dpdk:            ## The same with DPDK ports (dpdk: URIs), over libdpdk, which i
 	@scripts/setup dpdk
 	$(CARGO) build --release -p weir --features dpdk --target-dir target/dpdk
 
-demo: build      ## A control plane, a user plane and 50,000 subscribers over real interfaces, 20 seconds, live
-	scripts/as-root target/release/weir demo
+demo: build      ## A control plane, a user plane and 50,000 subscribers over real interfaces, 20 seconds, live; GATEWAY=bng
+	scripts/as-root target/release/weir demo --gateway $(or $(GATEWAY),upf)
 
 test: setup-test      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing
 	@CARGO=$(CARGO) scripts/test

@@ -13,7 +13,7 @@ mod connected;
 mod live;
 mod moving;
 mod observer;
-mod protocol;
+pub mod protocol;
 mod show;
 
 use std::hash::{BuildHasher, RandomState};

@@ -31,7 +31,7 @@ use port::{OpenContext, PortError, Uri, Wires};
 use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 
 pub use broadband::drive::Driver;
-pub use broadband::{BroadbandResult, LineArgs};
+pub use broadband::{BroadbandCounts, BroadbandResult, LineArgs};
 pub use cable::CableResult;
 pub use hosts::{check_port, end_of_agent};
 pub use options::{GenArgs, Spec, spec};

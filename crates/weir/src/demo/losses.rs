@@ -16,16 +16,27 @@ pub struct Lost {
     places: Vec<(String, u64)>,
 }
 
+/// What both sides of a gateway are called, and who is there.
+pub struct Sides {
+    /// Towards subscribers, towards networks.
+    pub links: [&'static str; 2],
+    /// Who receives what goes there.
+    pub ends: [&'static str; 2],
+}
+
+/// Those of a user plane.
+pub const USER_PLANE: Sides = Sides { links: ["N3", "N6"], ends: ["gNBs", "servers"] };
+
 impl Lost {
-    /// Of one run: what the load found, what the user plane dropped, what its ports and the links lost meanwhile.
-    pub fn of(traffic: &TrialResult, carried: &Snapshot, ports: &[PortView], links: LinkDrops) -> Self {
+    /// Of one run: what the load found, what the gateway dropped, what its ports and the links lost meanwhile.
+    pub fn of(traffic: &TrialResult, carried: &Snapshot, ports: &[PortView], links: LinkDrops, sides: &Sides) -> Self {
         let mut places = Vec::new();
         let mut at = |place: String, packets: u64| {
             if packets > 0 {
                 places.push((place, packets));
             }
         };
-        for (side, name) in ["N3", "N6"].into_iter().enumerate() {
+        for (side, name) in sides.links.into_iter().enumerate() {
             at(format!("on the link to {name}, its queue full"), links.to_gateway[side]);
         }
         for port in ports {
@@ -36,14 +47,14 @@ impl Lost {
         for drop in carried.workers.iter().flat_map(|worker| &worker.drops) {
             at(format!("dropped by {}, {}", drop.stage, drop.reason), drop.packets);
         }
-        for (side, name) in ["N3", "N6"].into_iter().enumerate() {
+        for (side, name) in sides.links.into_iter().enumerate() {
             at(format!("on the link from {name}, its queue full"), links.to_load[side]);
         }
         let directions = &traffic.directions;
-        for (who, d) in [("gNBs", directions.downlink), ("servers", directions.uplink)] {
+        for (who, d) in sides.ends.into_iter().zip([directions.downlink, directions.uplink]) {
             at(format!("at the {who}, their ring full"), d.missed_packets);
             at(format!("at the {who}, damaged"), d.corrupt_packets);
-            at(format!("at the {who}, in the wrong tunnel or place"), d.misdelivered_packets);
+            at(format!("at the {who}, in the wrong tunnel, VLAN or place"), d.misdelivered_packets);
             at(format!("at the {who}, too late"), d.stale_packets);
         }
         Self { packets: directions.uplink.lost_packets + directions.downlink.lost_packets, places }
@@ -109,7 +120,7 @@ mod tests {
         };
         let ports = since(&[port(7)], &[port(2)]);
         let links = LinkDrops { to_gateway: [3, 0], to_load: [0, 0] };
-        let lost = Lost::of(&traffic, &carried, &ports, links);
+        let lost = Lost::of(&traffic, &carried, &ports, links, &USER_PLANE);
         assert_eq!(lost.unnamed(), 2);
         let text = lost.text(Style::coloured(false));
         for line in [
@@ -122,7 +133,7 @@ mod tests {
             assert!(text.contains(line), "{line} in {text}");
         }
         assert_eq!(
-            Lost::of(&TrialResult::default(), &Snapshot::default(), &[], LinkDrops::default())
+            Lost::of(&TrialResult::default(), &Snapshot::default(), &[], LinkDrops::default(), &USER_PLANE)
                 .text(Style::coloured(false)),
             ""
         );

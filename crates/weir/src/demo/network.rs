@@ -70,6 +70,11 @@ impl Network {
         self.lab.load()
     }
 
+    /// Where files of the demonstration's are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A file of the demonstration's.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -138,7 +143,7 @@ impl Drop for Network {
 }
 
 /// The worker's CPU: another one than the load's, where there are two.
-fn worker() -> String {
+pub(super) fn worker() -> String {
     match ::bench::thread::cpus().as_slice() {
         [_, .., last] => format!("workers = {{ cpus = [{last}] }}\n"),
         _ => String::new(),
@@ -156,7 +161,7 @@ fn neighbours() -> String {
     (0..GNBS).map(gnb).collect::<String>() + &line("n6", ROUTER.to_owned(), router)
 }
 
-fn uri(kind: PortKind, interface: &str) -> String {
+pub(super) fn uri(kind: PortKind, interface: &str) -> String {
     match kind {
         PortKind::Xdp => format!("xdp:{interface}"),
         PortKind::Mmsg => format!("packet:{interface}?mode=mmsg"),

@@ -98,13 +98,18 @@ impl Screen {
 
     /// A picture, in place of the last.
     pub fn draw(&mut self, picture: &Picture<'_>) {
+        let style = Style::coloured(self.terminal && std::env::var_os("NO_COLOR").is_none());
+        self.show(&picture.text(style), &picture.line());
+    }
+
+    /// A text in place of the last; elsewhere than on a terminal `line`, every other time.
+    pub fn show(&mut self, text: &str, line: &str) {
         self.drawn += 1;
         if self.terminal {
-            let text = picture.text(Style::coloured(std::env::var_os("NO_COLOR").is_none()));
-            self.put(&text);
+            self.put(text);
             self.lines = text.matches('\n').count();
         } else if self.drawn.is_multiple_of(2) {
-            self.say(&picture.line());
+            self.say(line);
         }
     }
 
@@ -122,7 +127,7 @@ impl Screen {
     }
 }
 
-fn ns(cycles: u64, packets: u64, of: &Snapshot) -> f64 {
+pub(super) fn ns(cycles: u64, packets: u64, of: &Snapshot) -> f64 {
     cycles as f64 / packets.max(1) as f64 * 1e9 / of.tsc_hz.max(1.0)
 }
 
@@ -141,7 +146,7 @@ fn stages(of: &Snapshot) -> Vec<StageCounters> {
     sum
 }
 
-fn busiest(of: &Snapshot, most: usize) -> String {
+pub(super) fn busiest(of: &Snapshot, most: usize) -> String {
     let word = |stage: &StageCounters| {
         format!("{} {} {:.0} ns", stage.pipeline, stage.name, ns(stage.cycles, stage.packets, of))
     };
@@ -149,18 +154,18 @@ fn busiest(of: &Snapshot, most: usize) -> String {
 }
 
 /// The part of its time, 0 to 1, that the user plane was busy with packets.
-fn busy(of: &Snapshot) -> f64 {
+pub(super) fn busy(of: &Snapshot) -> f64 {
     let cycles = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles].iter().map(|what| of.io(*what));
     let (busy, idle) = (cycles.sum::<u64>() as f64, of.io(Io::IdleCycles) as f64);
     if busy + idle > 0.0 { busy / (busy + idle) } else { 0.0 }
 }
 
-fn drops(of: &Snapshot) -> Vec<String> {
+pub(super) fn drops(of: &Snapshot) -> Vec<String> {
     let drops = of.workers.iter().flat_map(|worker| &worker.drops).filter(|drop| drop.packets > 0);
     drops.map(|drop| format!("{} {}: {}", drop.stage, drop.reason, count(drop.packets))).collect()
 }
 
-fn micros(us: f64) -> String {
+pub(super) fn micros(us: f64) -> String {
     match us {
         0.0 => "–".to_owned(),
         us if us >= 1000.0 => format!("{:.1} ms", us / 1000.0),

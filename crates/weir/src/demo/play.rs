@@ -1,6 +1,7 @@
 //! A demonstration from beginning to end.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,11 +9,12 @@ use std::time::{Duration, Instant};
 use ::bench::PortKind;
 use ::bench::kernel_load::{KernelLoad, Looked};
 use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use traffic::TrialResult;
 
 use super::DemoArgs;
-use super::losses::{Lost, since};
+use super::losses::{Lost, USER_PLANE, since};
 use super::network::{GNB_FIRST, GNBS, N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
@@ -35,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How much of what it can carry the user plane is given.
 const OF_MOST: f64 = 0.6;
 /// A sleeping worker reads the kernel's counters of lost packets once a second.
-const COUNTED: Duration = Duration::from_millis(1100);
+pub(super) const COUNTED: Duration = Duration::from_millis(1100);
 
 /// Plays it.
 ///
@@ -77,7 +79,8 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
     })?;
     pause(COUNTED, stop);
     let carried = gauge.counters()?.since(&first);
-    let lost = Lost::of(&result, &carried, &since(&gauge.ports()?, &rings), network.link_drops().since(&links));
+    let rings = since(&gauge.ports()?, &rings);
+    let lost = Lost::of(&result, &carried, &rings, network.link_drops().since(&links), &USER_PLANE);
 
     if args.keep {
         keep(&network, &mut screen, stop);
@@ -88,10 +91,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
     drop(gauge);
     gateway.interrupt();
     let said = ended(gateway)?;
-    let in_order = said
-        .get("workers")
-        .and_then(Value::as_array)
-        .is_some_and(|workers| workers.iter().all(|worker| worker.get("missing").and_then(Value::as_i64) == Some(0)));
+    let in_order = is_complete(&said);
     screen.summary(&Story {
         ues: args.ues,
         port: kind.name(),
@@ -109,6 +109,12 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         bail!("interrupted");
     }
     Ok(())
+}
+
+/// Whether a gateway that has ended says that no packet is missing.
+pub(super) fn is_complete(said: &Value) -> bool {
+    let workers = said.get("workers").and_then(Value::as_array);
+    workers.is_some_and(|all| all.iter().all(|worker| worker.get("missing").and_then(Value::as_i64) == Some(0)))
 }
 
 /// Leaves everything up until Ctrl-C.
@@ -133,22 +139,36 @@ fn user_plane(
     only: Option<PortKind>,
     screen: &mut Screen,
 ) -> anyhow::Result<(PortKind, Process)> {
+    let doors = DOORS.into_iter().filter(|(kind, _)| only.is_none_or(|only| only == *kind));
+    let sessions = args.ues.saturating_add(1000);
+    let configuration = |kind, slots| network.configuration(kind, slots, sessions);
+    gateway((network.gateway(), network.folder()), ("upf", "user plane"), doors, &configuration, screen)
+}
+
+/// Starts a gateway of a kind, in a namespace, with the first ports that open; its files are in a folder.
+pub(super) fn gateway(
+    (namespace, folder): (&str, &Path),
+    (kind_of_gateway, name): (&str, &str),
+    doors: impl Iterator<Item = (PortKind, Option<u32>)>,
+    configuration: &dyn Fn(PortKind, Option<u32>) -> String,
+    screen: &mut Screen,
+) -> anyhow::Result<(PortKind, Process)> {
     let mut last = None;
-    for (kind, slots) in DOORS.into_iter().filter(|(kind, _)| only.is_none_or(|only| only == *kind)) {
-        let file = network.file("upf.toml");
-        std::fs::write(&file, network.configuration(kind, slots, args.ues.saturating_add(1000)))?;
+    for (kind, slots) in doors {
+        let file = folder.join(format!("{kind_of_gateway}.toml"));
+        std::fs::write(&file, configuration(kind, slots))?;
         let words = ["run".to_owned(), file.display().to_string(), "--json".to_owned()];
-        let mut process = Process::start("run", network.gateway(), &words, network.file("run.err"))?;
+        let mut process = Process::start("run", namespace, &words, folder.join("run.err"))?;
         let until = Instant::now() + PATIENCE;
         while !process.said().contains("ready after") && !process.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
         if process.said().contains("ready after") && !process.has_ended() {
-            screen.say(&format!("user plane:    weir run, over {}", kind.name()));
+            screen.say(&format!("{:<15}weir run, over {}", format!("{name}:"), kind.name()));
             return Ok((kind, process));
         }
         if !process.has_ended() {
-            bail!("the user plane is not ready after {} s", PATIENCE.as_secs());
+            bail!("the {name} is not ready after {} s", PATIENCE.as_secs());
         }
         if kind != PortKind::Xdp || slots.is_some() {
             screen.say(&format!("{} is not supported on this host", kind.name()));
@@ -194,7 +214,7 @@ fn control_plane(
 }
 
 /// Waits, unless told to stop.
-fn pause(time: Duration, stop: &AtomicBool) {
+pub(super) fn pause(time: Duration, stop: &AtomicBool) {
     let until = Instant::now() + time;
     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
@@ -240,26 +260,29 @@ impl Load {
                 let (result, looked) = load.run(Duration::from_secs_f64(seconds), pps, stop, show)?;
                 Ok((result, Some(looked)))
             }
-            Self::Process => Ok((generate(network, pps, seconds, stop, show)?, None)),
+            Self::Process => {
+                let mut words = vec!["gen".to_owned()];
+                words.extend(network.traffic(&network.file("sessions.jsonl")));
+                words.extend(["--json", "--each-second", "--seconds"].map(str::to_owned));
+                words.push(seconds.to_string());
+                words.extend(pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
+                Ok((generate(network.load(), &words, network.folder(), stop, show)?, None))
+            }
         }
     }
 }
 
-/// Traffic by `weir gen`.
-fn generate(
-    network: &Network,
-    pps: Option<f64>,
-    seconds: f64,
+/// Traffic by `weir gen`, told by `words` and in a namespace; `show` gets its result of each second.
+pub(super) fn generate<T: DeserializeOwned + Send + 'static>(
+    namespace: &str,
+    words: &[String],
+    folder: &Path,
     stop: &AtomicBool,
-    show: &mut dyn FnMut(&TrialResult),
-) -> anyhow::Result<TrialResult> {
-    let mut words = vec!["gen".to_owned()];
-    words.extend(network.traffic(&network.file("sessions.jsonl")));
-    words.extend(["--json".to_owned(), "--each-second".to_owned(), "--seconds".to_owned(), seconds.to_string()]);
-    words.extend(pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
-    let mut process = Process::start("gen", network.load(), &words, network.file("gen.err"))?;
+    show: &mut dyn FnMut(&T),
+) -> anyhow::Result<T> {
+    let mut process = Process::start("gen", namespace, words, folder.join("gen.err"))?;
     let lines = BufReader::new(process.output().context("no output")?).lines();
-    let news: Arc<Mutex<Vec<TrialResult>>> = Arc::default();
+    let news: Arc<Mutex<Vec<T>>> = Arc::default();
     let reader = std::thread::spawn({
         let news = news.clone();
         move || {
@@ -286,17 +309,17 @@ fn generate(
 }
 
 /// The user plane, as its control socket shows it. A machine that is busy is waited for.
-struct Gauge<'a> {
+pub(super) struct Gauge<'a> {
     client: Client,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Gauge<'a> {
-    fn connect(path: &std::path::Path, stop: &'a AtomicBool) -> anyhow::Result<Self> {
+    pub(super) fn connect(path: &std::path::Path, stop: &'a AtomicBool) -> anyhow::Result<Self> {
         Ok(Self { client: Client::connect(path)?, stop })
     }
 
-    fn ask<Q: Ask>(&mut self, request: &Q) -> anyhow::Result<Q::Answer> {
+    pub(super) fn ask<Q: Ask>(&mut self, request: &Q) -> anyhow::Result<Q::Answer> {
         let (until, stop) = (Instant::now() + PATIENCE, self.stop);
         let wait_on = |why: &ClientError| {
             eprintln!("weir demo: {why}; waiting on");
@@ -305,14 +328,14 @@ impl<'a> Gauge<'a> {
         Ok(self.client.ask_while(request, wait_on)?)
     }
 
-    fn counters(&mut self) -> anyhow::Result<Snapshot> {
+    pub(super) fn counters(&mut self) -> anyhow::Result<Snapshot> {
         match self.ask(&Request::Counters)? {
             Reply::Counters(snapshot) => Ok(snapshot),
             other => bail!("that is no answer: {other:?}"),
         }
     }
 
-    fn ports(&mut self) -> anyhow::Result<Vec<PortView>> {
+    pub(super) fn ports(&mut self) -> anyhow::Result<Vec<PortView>> {
         match self.ask(&Request::Ports)? {
             Reply::Ports(ports) => Ok(ports),
             other => bail!("that is no answer: {other:?}"),
@@ -326,9 +349,17 @@ impl<'a> Gauge<'a> {
         }
     }
 
+    /// The counters of a moment; nothing, where no answer comes in time.
+    pub(super) fn look(&mut self) -> Option<Snapshot> {
+        match self.client.ask(&Request::Counters) {
+            Ok(Reply::Counters(counters)) => Some(counters),
+            _ => None,
+        }
+    }
+
     /// What the picture of the next moment shows; nothing, where no answer comes in time.
     fn glance(&mut self) -> Option<(Snapshot, PeersView)> {
-        let Ok(Reply::Counters(counters)) = self.client.ask(&Request::Counters) else { return None };
+        let counters = self.look()?;
         let Ok(protocol::Reply::Peers(peers)) = self.client.ask(&protocol::Request::Peers) else { return None };
         Some((counters, peers))
     }
@@ -350,7 +381,7 @@ fn charged(control: Process) -> anyhow::Result<Charged> {
 }
 
 /// Waits for a process that was asked to end, and reads the object it prints.
-fn ended(mut process: Process) -> anyhow::Result<Value> {
+pub(super) fn ended(mut process: Process) -> anyhow::Result<Value> {
     let mut said = String::new();
     process.output().context("no output")?.read_to_string(&mut said)?;
     process.end(PATIENCE)?;
