@@ -6,8 +6,9 @@
 
 The generator gets addresses by DHCP and checks each flow: loss, order, tags. Both workers receive, by fanout, whoever owns
 the group. Everything is made here and removed at the end.
-usage: bng_moves.py WEIR_BINARY [LINES PPS MOVES OTHERS]
+usage: bng_moves.py WEIR_BINARY [LINES PPS MOVES OTHERS [FANOUT]]
     LINES: subscribers with traffic, at most 1000; OTHERS: static subscribers of the group without
+    FANOUT: hash, or subscriber: ports follow the group
 """
 import json, os, sys, tempfile, time
 
@@ -15,14 +16,17 @@ from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_wi
 
 WEIR = sys.argv[1]
 LINES, PPS, MOVES, OTHERS = [int(word) for word in sys.argv[2:6]] or (200, 2000, 20, 8000)
+FANOUT = sys.argv[6] if len(sys.argv) > 6 else "hash"
 TAG = f"weir-move-{os.getpid()}"
 FAR, GW = NAMESPACES = f"{TAG}-far", f"{TAG}-gw"
 FOLDER = tempfile.mkdtemp(prefix=TAG)
 SOCKET = f"{FOLDER}/weir.sock"
 
 def config():
-    fanout = "fanout=hash&group={0}&member={{worker}}/{{workers}}"
-    uri = lambda name, number: f"packet:{name}?netns={GW}&promisc=on&" + fanout.format(os.getpid() % 30000 + number)
+    fanout = "fanout={1}&group={0}&member={{worker}}/{{workers}}"
+    look = {"hash": ("", ""), "subscriber": ("&steer=source", "&steer=destination")}[FANOUT]
+    uri = lambda name, number: (f"packet:{name}?netns={GW}&promisc=on&" + fanout.format(os.getpid() % 30000 + number, FANOUT)
+                                + look[number - 1])
     text = f"""
 gateway = "bng"
 control_socket = "{SOCKET}"
@@ -96,6 +100,11 @@ def expect_quietly(what, holds, shown):
     if not holds:
         expect(what, holds, shown)
 
+def received():
+    """Packets that each worker's ports have received."""
+    ports = ask("show", "ports")
+    return {worker: sum(port["counters"]["rx_packets"] for port in ports if port["worker"] == worker) for worker in (0, 1)}
+
 def group():
     return next(row for row in ask("show", "groups")["groups"]["groups"] if row["name"] == "pon")
 
@@ -119,6 +128,13 @@ def main():
     for number in range(MOVES):
         moves.append(move(1 - number % 2))
         time.sleep(0.2)
+    if FANOUT == "subscriber":
+        before = received()
+        time.sleep(1)
+        now = received()
+        mine, other = (now[worker] - before[worker] for worker in (0, 1))
+        expect(f"ports give the group's packets to its worker: {mine}, and {other} to the other",
+               mine > 100 and other * 50 < mine, (before, now))
     said = load.communicate(timeout=120)[0]
     expect("the generator ends well", load.returncode == 0, said)
     result = json.load(open(f"{FOLDER}/load.json"))

@@ -4,6 +4,7 @@
 mod moves;
 mod queries;
 mod reload;
+mod steer_ports;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::net::IpAddr;
 use dataplane::acl::LiveLists;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use dataplane::nat;
+use engine::Owner;
 use gateway::host_routing::{ServedPrefix, cover4, cover6};
 use gateway::nat::log::{BlockCounters, NatLog};
 use table::command;
@@ -165,6 +167,12 @@ pub struct Control {
     moving: Vec<u32>,
     /// Commands about subscribers of the group that moves, in order, and the worker of each; none: the group's.
     deferred: VecDeque<(Option<usize>, Command)>,
+    /// A group has moved between these workers, and ports are to be told.
+    moved: Option<(Owner, Owner)>,
+    /// Ports choose workers by a program of ours.
+    are_ports_steered: bool,
+    /// Ports begin to give another worker the packets of a group.
+    port_change: Option<steer_ports::Change>,
     /// When groups move together onto fewer workers; none: never by themselves.
     park: Option<moves::Parking>,
 }
@@ -218,6 +226,9 @@ impl Control {
             moves: gateway::moves::Moves::default(),
             moving: Vec::new(),
             deferred: VecDeque::new(),
+            moved: None,
+            are_ports_steered: false,
+            port_change: None,
             park: None,
         };
         this.set_park();
@@ -503,7 +514,8 @@ impl Control {
         let waits = self.links.iter().any(|link| !link.backlog.is_empty());
         let is_left = !self.announced || waits || self.nat_log.has_failed();
         let park = self.park.as_ref().filter(|_| !self.moves.is_busy()).map(moves::Parking::next);
-        let next = [self.neighbourhood.next_deadline(), self.deadline, park].into_iter().flatten().min();
+        let ports = self.port_change_deadline();
+        let next = [self.neighbourhood.next_deadline(), self.deadline, park, ports].into_iter().flatten().min();
         if is_left { Some(0) } else { next }
     }
 
@@ -511,6 +523,7 @@ impl Control {
     pub fn poll(&mut self, now: u64) {
         if !self.announced {
             self.announced = true;
+            self.steer_ports();
             self.announce();
             self.resolve_all(now);
         }
@@ -518,10 +531,10 @@ impl Control {
         for worker in 0..self.links.len() {
             self.links[worker].flush();
             while let Some(event) = self.links[worker].events.pop() {
-                self.on_event(event, now);
+                self.on_event(worker, event, now);
                 self.took_events = true;
             }
-            self.take_answers(worker);
+            self.take_answers(worker, now);
             self.scan(worker, now);
         }
         self.took_events |= self.nat_log.poll(now);
@@ -562,7 +575,7 @@ impl Control {
         let _ = self.neighbourhood.want(instance, address, now);
     }
 
-    fn on_event(&mut self, event: Event, now: u64) {
+    fn on_event(&mut self, worker: usize, event: Event, now: u64) {
         match event {
             Event::Neighbour { port, message, for_us } => self.neighbourhood.hear(port, &message, for_us, now),
             Event::Resolve { instance, address } => self.want(instance, address, now),
@@ -575,6 +588,7 @@ impl Control {
             }
             Event::Left(_) => self.moves.answered(true),
             Event::Arrived(come) => self.on_arrived(&come),
+            Event::PortsEmpty => self.on_ports(worker as Owner, now), // fewer than 64
         }
     }
 

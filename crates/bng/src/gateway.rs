@@ -7,8 +7,8 @@ use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
 use dataplane::nat::{self, BlockEvent, Nat};
 use engine::{
-    Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Room, Stats, SteerKey,
-    TraceFilter,
+    Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Receiving, Room, Stats,
+    SteerKey, TraceFilter,
 };
 use frame::{Frame, Pool};
 use table::command::Inbox;
@@ -50,6 +50,22 @@ pub enum Command {
     Blocks(Box<Blocks>),
     /// A step of a group's move.
     Move(Step),
+    /// A step of a change of what the ports give this worker.
+    Ports(PortsStep),
+}
+
+/// A worker whose control is gone receives again after that time, in nanoseconds.
+const HOLD_NS: u64 = 100_000_000;
+
+/// What a worker does while ports begin to give it, or another one, other packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortsStep {
+    /// Receive nothing from the ports for now.
+    Hold,
+    /// Tell when everything that the ports have had until now is received and handed over.
+    Empty,
+    /// Receive again, behind what was handed over.
+    GoOn,
 }
 
 /// What a worker answers.
@@ -78,6 +94,8 @@ pub enum Answer {
     Blocks(Box<Blocks>),
     /// The step was taken, or (false) failed; what is left of it is control's to free.
     Moved(Step, bool),
+    /// The step was begun.
+    Ports(PortsStep),
 }
 
 /// What a reload replaces on a worker.
@@ -220,7 +238,8 @@ impl BroadbandGateway {
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, nat, .. } = parts;
         let (counts, empty) = (Counts::default(), Plan::default().compile());
-        let state = State { subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
+        let state =
+            State { emptied_after: None, subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
         let (side, told, leave, drains, come) = (Side::Core, 0, None, Drains::No, None);
         (Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come }, layout)
     }
@@ -358,6 +377,17 @@ fn carry_out(
             state.nat.iter().for_each(|nat| blocks.fill(nat));
             Answer::Blocks(blocks)
         }
+        Command::Ports(step) => {
+            env.receiving = match step {
+                PortsStep::Hold => Receiving::HeldUntil(env.now + HOLD_NS),
+                PortsStep::GoOn => Receiving::AfterHandOver,
+                PortsStep::Empty => {
+                    state.emptied_after = Some(env.turn);
+                    env.receiving
+                }
+            };
+            Answer::Ports(step)
+        }
         Command::Send(port, frame) => {
             env.send_copy(port, &frame);
             Answer::Sent(frame)
@@ -469,6 +499,10 @@ impl Gateway for BroadbandGateway {
             .drain(COMMANDS, |command| carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
+        if self.state.emptied_after.is_some_and(|turn| env.drained >= turn && env.turn > turn) {
+            self.state.emptied_after = None;
+            self.slow.report(Event::PortsEmpty);
+        }
         self.slow.tables_changed(&self.state);
         if let Some(lists) = &mut self.state.lists {
             lists.get();

@@ -88,6 +88,8 @@ pub struct Counts {
 
 /// What one worker's gateway owns.
 pub struct State {
+    /// The turn after which all ports are to be found empty, and control told.
+    pub emptied_after: Option<u64>,
     /// Its subscribers.
     pub subscribers: Subscribers,
     /// Where packets to shaped subscribers wait; none: no profile is shaped.

@@ -57,6 +57,8 @@ pub enum Event {
     Left(Box<Leave>),
     /// A group has come to this worker, and its packets are forwarded.
     Arrived(Box<Come>),
+    /// The ports have been found empty, and what was in them is handed over.
+    PortsEmpty,
 }
 
 /// A control packet from the access network, as it came.
@@ -103,7 +105,7 @@ pub struct SlowPath {
     /// Room for a packet as it was before its translation.
     undone: Vec<u8>,
     /// What the ring to control had no room for and must not be lost: a group that has left, or come.
-    unreported: [Option<Event>; 2],
+    unreported: [Option<Event>; 3],
 }
 
 impl SlowPath {
@@ -121,7 +123,7 @@ impl SlowPath {
             unresolved: Unresolved::default(),
             worker,
             undone: Vec::with_capacity(2048),
-            unreported: [None, None],
+            unreported: [None, None, None],
         }
     }
 

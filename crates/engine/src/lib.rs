@@ -68,7 +68,7 @@ pub use idle::Idle;
 pub use moves::{ARRIVING, Arrival, Departure, Moves, Room};
 #[doc(hidden)]
 pub use pipeline::Walk;
-pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageId, StageSpan};
+pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Receiving, Source, Stage, StageId, StageSpan};
 pub use reason::{Drop, Punt, Reason};
 pub use stats::{Io, Layout, StageInfo, StageRow, Stats, StatsView};
 pub use steer::{Overlap, Owner, Steer, SteerKey};

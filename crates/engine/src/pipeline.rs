@@ -40,6 +40,18 @@ pub trait Kind: Sized + 'static {
     fn forget(_lane: &mut Self::Lane, _i: usize) {}
 }
 
+/// Whether a worker receives from its ports. What other workers hand over it takes in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Receiving {
+    /// It does.
+    #[default]
+    Yes,
+    /// Not yet: packets that another worker received earlier are on their way here. At most until that time, in nanoseconds.
+    HeldUntil(u64),
+    /// As soon as everything that was handed over so far has been taken in.
+    AfterHandOver,
+}
+
 /// What surrounds a burst: read by stages, changed by the worker between pipelines.
 pub struct Env {
     /// The worker's free slots.
@@ -50,6 +62,8 @@ pub struct Env {
     pub turn: u64,
     /// Each port has been found empty in this turn or a later one, and what came before has gone out since.
     pub drained: u64,
+    /// Whether ports are received from: a gateway changes it when the ports begin to give it other packets.
+    pub receiving: Receiving,
     /// Where everything is counted.
     pub stats: Stats,
     /// Follows flagged packets.

@@ -19,7 +19,7 @@ use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
 use crate::idle::{Idle, Pace};
 use crate::moves::Moves;
-use crate::pipeline::Env;
+use crate::pipeline::{Env, Receiving};
 use crate::reason::Drop;
 use crate::stats::{Io, Layout, Stats};
 use crate::trace::Tracer;
@@ -94,6 +94,7 @@ impl<G: Gateway> Worker<G> {
                 now: config.time.now_ns(Tsc::cycles()),
                 turn: 0,
                 drained: 0,
+                receiving: Receiving::Yes,
                 stats: Stats::of::<G::Kind>(layout),
                 tracer: Tracer::default(),
                 outbox: Vec::with_capacity(OUTBOX),
@@ -203,10 +204,21 @@ impl<G: Gateway> Worker<G> {
         let arrived = if moving { self.begin_moves::<C>(&mut spent) } else { 0 };
         let released = arrived + self.release::<C>(&mut spent);
         let mut came = 0;
-        for id in 0..self.ports.len() {
-            came += self.serve::<C>(id, &mut spent);
+        if let Receiving::HeldUntil(until) = self.env.receiving
+            && self.env.now >= until
+        {
+            self.env.receiving = Receiving::Yes;
         }
-        came += self.take_over::<C>(&mut spent);
+        if self.env.receiving == Receiving::Yes {
+            for id in 0..self.ports.len() {
+                came += self.serve::<C>(id, &mut spent);
+            }
+        }
+        let handed = self.take_over::<C>(&mut spent);
+        if handed == 0 && self.env.receiving == Receiving::AfterHandOver {
+            self.env.receiving = Receiving::Yes;
+        }
+        came += handed;
         let packets = released + came + self.flush(&mut spent);
         let moves = moving && self.end_moves();
         if self.unkicked_since.is_none() {

@@ -57,5 +57,5 @@ pub use frame::{Caps, Link, Port, PortCounters, PortHandover};
 pub use memory::Wires;
 pub use moderate::{Moderation, files as sys_files};
 pub use open::{OpenContext, Opener, open, set_borrowed, set_dpdk_opener, take_over};
-pub use packet::{Look, Steer, SteerExtensions, SteerSpec};
+pub use packet::{Look, Steer, SteerExtensions, SteerSpec, steer_anew};
 pub use uri::Uri;

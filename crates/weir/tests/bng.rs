@@ -72,6 +72,12 @@ fn group_moves_between_workers_without_loss() {
     run("bng_moves.py", &[]);
 }
 
+/// The same with ports that give packets to whoever owns their group: `fanout=subscriber`.
+#[test]
+fn ports_follow_a_group_that_moves() {
+    run("bng_moves.py", &["200", "2000", "20", "8000", "subscriber"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -100,10 +100,13 @@ impl Control {
 
     /// Goes on with moves.
     pub(super) fn turn_moves(&mut self, now: u64) {
-        if self.moves.is_busy() {
+        if !self.turn_port_change(now) && self.moves.is_busy() {
             let mut moves = std::mem::take(&mut self.moves);
             moves.turn(self, now);
             self.moves = moves;
+            if let Some((from, to)) = self.moved.take() {
+                self.begin_port_change(from, to, now);
+            }
         }
     }
 
@@ -306,6 +309,9 @@ impl Mover for Control {
         }
         let name = self.config.group.get(usize::from(of.group)).map_or("", |group| &group.name);
         let (from, to, subscribers) = (of.from, of.to, outcome.subscribers);
+        if !outcome.failed {
+            self.moved = Some((from, to));
+        }
         if outcome.failed {
             let why = match self.copy_refused {
                 Some(Refused::Taken) => "a line or an address of one of its subscribers is another's there",

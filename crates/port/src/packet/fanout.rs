@@ -99,6 +99,7 @@ impl Fanout {
         self.enter(socket).map_err(system)?;
         if let Some(program) = program {
             socket.fanout_program(&program).map_err(system)?;
+            self.remember(seat, socket).map_err(system)?;
         }
         *seats.entry(seat).or_insert(0) += 1;
         Ok(FanoutMember(seat))
@@ -111,11 +112,46 @@ impl Fanout {
         FanoutMember(seat)
     }
 
+    /// Keeps the group's socket for [`steer_anew`]: any member's serves.
+    fn remember(&self, seat: (Key, u16), socket: &Socket) -> io::Result<()> {
+        let mut groups = STEERED.lock().unwrap_or_else(|e| e.into_inner());
+        if !groups.iter().any(|group| group.seat == seat) {
+            groups.push(Steered { seat, members: self.members, look: self.look, socket: socket.again()? });
+        }
+        Ok(())
+    }
+
     fn enter(&self, socket: &Socket) -> io::Result<()> {
         // The group has a hook of its own, which needs its own word to ignore what the interface sends.
         let word = (self.entry().2 | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16 | u32::from(self.group);
         socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &word)
     }
+}
+
+/// A group whose members are chosen by a program.
+struct Steered {
+    seat: (Key, u16),
+    members: u16,
+    look: Look,
+    socket: Socket,
+}
+
+static STEERED: Mutex<Vec<Steered>> = Mutex::new(Vec::new());
+
+/// Has all groups `fanout=subscriber` of this process choose members by other owners from now on; returns how many groups.
+/// Packets that were received before stay where they are.
+///
+/// # Errors
+/// [`PortError::Unsupported`]: there are more ranges than a program can hold. [`PortError::System`]. Groups before the one
+/// that failed are changed.
+pub fn steer_anew(steer: &Steer) -> Result<usize, PortError> {
+    let groups = STEERED.lock().unwrap_or_else(|e| e.into_inner());
+    for group in groups.iter() {
+        let program = steer.program(group.members, group.look)?;
+        let failed = |e| PortError::system(format!("changing fanout group {}", group.seat.1), "CAP_NET_RAW", e);
+        group.socket.fanout_program(&program).map_err(failed)?;
+    }
+    Ok(groups.len())
 }
 
 static SEATS: Mutex<Option<HashMap<(Key, u16), u16>>> = Mutex::new(None);
@@ -132,6 +168,7 @@ impl Drop for FanoutMember {
             *joined -= 1;
             if *joined == 0 {
                 seats.remove(&self.0);
+                STEERED.lock().unwrap_or_else(|e| e.into_inner()).retain(|group| group.seat != self.0);
             }
         }
     }

@@ -70,6 +70,7 @@ mod slots;
 mod socket;
 mod steer;
 
+pub use fanout::steer_anew;
 pub use steer::{Look, Steer, SteerExtensions, SteerSpec};
 
 use crate::claim::{self, Claim, Hold};

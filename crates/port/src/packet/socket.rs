@@ -76,6 +76,11 @@ impl Socket {
         }
     }
 
+    /// Another descriptor of the same socket.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
     /// Lets through only what the program says.
     pub(super) fn filter(&self, program: &[sock_filter]) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &fprog(program))
