@@ -1,8 +1,11 @@
 //! `weir bench`: what a gateway does to every packet, measured.
 
+mod day;
 mod experiments;
 mod real;
 mod search;
+
+pub use day::DayReport;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +50,7 @@ Examples:
   weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
+  sudo weir bench day                              CPU time over a day, groups parked or not
   sudo weir bench suite                            all targets, with verdicts
   weir bench upf-embb --disturb memory             beside a noisy neighbour, in turns
   weir bench upf-128 --search mlr                  the rate without loss, and with 0.5 % (MLRsearch)
@@ -54,7 +58,8 @@ Examples:
 pub struct BenchArgs {
     /// An experiment of --list, such as upf-128, or a FILE.toml that describes one (--print has files to copy);
     /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another
-    /// CPU wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no measurement, but a
+    /// CPU wrote, at the loads of --loads); day: a broadband gateway's CPU time over a day of load, with and without
+    /// [park]; suite: all targets, with a verdict a line; or forward: no measurement, but a
     /// bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "EXPERIMENT", default_value = "", hide_default_value = true)]
     pub profile: String,
@@ -103,7 +108,7 @@ pub struct BenchArgs {
     /// Run a noisy neighbour in windows of their own, and show its effect: on a worker's CPU, or on memory.
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["instances", "fanout", "bursts"])]
     pub disturb: Option<::bench::neighbour::Kind>,
-    /// With suite and real: a short run.
+    /// With suite, real and day: a short run.
     #[arg(long)]
     pub quick: bool,
     /// Options of searches: `--search` and what goes with it.
@@ -125,7 +130,7 @@ pub struct BenchArgs {
 }
 
 /// What is no experiment.
-const FIXED: [&str; 4] = ["real", "forward", "suite", "pfcp-sessions"];
+const FIXED: [&str; 5] = ["real", "forward", "suite", "pfcp-sessions", "day"];
 
 impl BenchArgs {
     fn port(&self) -> &str {
@@ -200,6 +205,7 @@ impl BenchArgs {
             return match self.profile.as_str() {
                 "suite" => &["--quick"],
                 "real" => &["--port", "--seconds", "--quick"],
+                "day" => &["--port", "--workers", "--seconds", "--pps", "--quick"],
                 _ => &["--set"],
             };
         };
@@ -286,7 +292,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     args.refuse_unread(experiment.as_ref())?;
     let stop = signals::stop_flag().context("no signal handlers")?;
-    if !["real", "forward"].contains(&args.profile.as_str()) {
+    if !["real", "forward", "day"].contains(&args.profile.as_str()) {
         end_soon(&stop);
     }
     let Some(experiment) = experiment else {
@@ -294,6 +300,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             "real" => real::run(args, &stop),
             "forward" => real::forward(args, &stop),
             "suite" => suite(args, &stop),
+            "day" => day::run(args, &stop),
             _ => sessions(args, &stop),
         };
     };

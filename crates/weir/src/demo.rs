@@ -11,10 +11,10 @@
 
 mod broadband;
 mod losses;
-mod network;
+pub(crate) mod network;
 mod picture;
 mod play;
-mod processes;
+pub(crate) mod processes;
 
 use std::io::IsTerminal;
 

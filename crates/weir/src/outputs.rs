@@ -25,6 +25,7 @@ use ledger::{Health, Record, Salvaged};
 use schemars::JsonSchema;
 use traffic::TrialResult;
 
+use crate::bench::DayReport;
 use crate::generate::{BroadbandResult, CableResult};
 use crate::lab::LabView;
 use crate::plan::{Everything, Measured, Verdict};
@@ -112,6 +113,7 @@ pub const OUTPUTS: &[Output] = &[
         "weir bench pfcp-sessions --json",
         "Sessions a second, response times",
     ),
+    Output::of::<DayReport>("bench day", "weir bench day --json", "CPU time over a day of load, groups parked or not"),
     Output::of::<RealReport>(
         "bench real",
         "weir bench real --json",

@@ -306,6 +306,13 @@ fn labs() -> Made {
     made
 }
 
+/// A short day of two broadband gateways.
+fn day() -> Made {
+    let mut made = Made::default();
+    made.weir("bench day", "bench day --quick --seconds 0.3 --pps 2000 --json -");
+    made
+}
+
 /// Names and schemas as the program prints them.
 fn schemas() -> BTreeMap<String, Value> {
     let folder = std::env::temp_dir().join(format!("weir-schemas-{}", std::process::id()));
@@ -334,6 +341,7 @@ fn real_output_of_every_command_fits_its_schema() {
             made.join(fixed(&names));
             made.join(labs());
             made.join(plans());
+            made.join(day());
             made
         });
         made.join(benchmarks());

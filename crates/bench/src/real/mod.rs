@@ -49,10 +49,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 pub use audit::Check;
+pub use cpu::{Sched, Threads};
 pub use forward::forward;
 pub use options::{Flow, Offered, RealOptions, RealPort};
 pub use report::{Conditions, RealReport, Record};
 pub use show::text;
+pub use stats::Ratio;
 
 use cells::Player;
 use contender::{Contender, Kind};

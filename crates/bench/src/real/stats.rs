@@ -1,5 +1,8 @@
 //! Medians, and confidence intervals of ratios of paired trials.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::window::median;
 
 /// The two-sided 95 % quantile of Student's t distribution for 1 to 10 degrees of freedom; above, that of 10 is a little
@@ -7,7 +10,7 @@ use crate::window::median;
 const T95: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 /// A ratio of paired measurements.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ratio {
     /// Geometric mean of the pairs' ratios.
     pub mean: f64,

@@ -161,7 +161,7 @@ fn neighbours() -> String {
     (0..GNBS).map(gnb).collect::<String>() + &line("n6", ROUTER.to_owned(), router)
 }
 
-pub(super) fn uri(kind: PortKind, interface: &str) -> String {
+pub(crate) fn uri(kind: PortKind, interface: &str) -> String {
     match kind {
         PortKind::Xdp => format!("xdp:{interface}"),
         PortKind::Mmsg => format!("packet:{interface}?mode=mmsg"),

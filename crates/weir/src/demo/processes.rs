@@ -63,6 +63,11 @@ impl Process {
         anyhow::anyhow!("weir {} has ended: {}", self.name, lines[lines.len().saturating_sub(4)..].join(" "))
     }
 
+    /// Its process ID, all programs before it having become it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end.
     pub fn interrupt(&self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
