@@ -113,7 +113,7 @@ def main():
     link(FAR, "line0", GW, "acc", "mtu", "1600")
     link(FAR, "core0", GW, "core", "mtu", "1600")
     gateway = gateway_runs("weir runs with two workers", (WEIR, "run", config()), SOCKET)
-    seconds = MOVES * 0.4 + 4
+    seconds = MOVES * 0.7 + 8
     load = start("ip", "netns", "exec", FAR, WEIR, "gen", "broadband", "--subscribers", str(LINES), "--pps", str(PPS),
                  "--seconds", str(seconds), "--json", f"{FOLDER}/load.json")
     # Addresses first: then packets.

@@ -21,6 +21,8 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
+use steer_ports::Waits;
+
 use crate::config::{Config, GroupPlan, Layout, Slice6, parse_mac};
 use crate::gateway::{Answer, Blocks, Command};
 use crate::lane::Counts;
@@ -169,8 +171,8 @@ pub struct Control {
     deferred: VecDeque<(Option<usize>, Command)>,
     /// A group has moved between these workers, and ports are to be told.
     moved: Option<(Owner, Owner)>,
-    /// Ports choose workers by a program of ours.
-    are_ports_steered: bool,
+    /// Changes of what ports give to whom, so far.
+    port_changes: u32,
     /// Ports begin to give another worker the packets of a group.
     port_change: Option<steer_ports::Change>,
     /// When groups move together onto fewer workers; none: never by themselves.
@@ -227,7 +229,7 @@ impl Control {
             moving: Vec::new(),
             deferred: VecDeque::new(),
             moved: None,
-            are_ports_steered: false,
+            port_changes: 0,
             port_change: None,
             park: None,
         };
@@ -534,7 +536,7 @@ impl Control {
                 self.on_event(worker, event, now);
                 self.took_events = true;
             }
-            self.take_answers(worker, now);
+            self.take_answers(worker);
             self.scan(worker, now);
         }
         self.took_events |= self.nat_log.poll(now);
@@ -571,7 +573,7 @@ impl Control {
     }
 
     fn want(&mut self, instance: InstanceId, address: IpAddr, now: u64) {
-        // It is asked for; packets for it are dropped by name until it has answered.
+        // It is asked for; packets for it wait until it has answered.
         let _ = self.neighbourhood.want(instance, address, now);
     }
 
@@ -588,7 +590,7 @@ impl Control {
             }
             Event::Left(_) => self.moves.answered(true),
             Event::Arrived(come) => self.on_arrived(&come),
-            Event::PortsEmpty => self.on_ports(worker as Owner, now), // fewer than 64
+            Event::PortsEmpty(number) => self.on_ports(worker as Owner, number, Waits::Empty),
         }
     }
 

@@ -57,13 +57,36 @@ pub enum Command {
 /// A worker whose control is gone receives again after that time, in nanoseconds.
 const HOLD_NS: u64 = 100_000_000;
 
+/// By then the kernel has given up what it had gathered: TPACKET_V3 retires a block after a millisecond.
+const RETIRED_NS: u64 = 3_000_000;
+
+/// A worker that is to find its ports empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Emptying {
+    /// The number of the change.
+    number: u32,
+    /// Packets may come out of the kernel as late as this.
+    until: u64,
+    /// The turn from which on the ports are to be found empty.
+    turn: Option<u64>,
+}
+
+impl Emptying {
+    fn is_done(&mut self, env: &Env) -> bool {
+        if self.turn.is_none() && env.now >= self.until {
+            self.turn = Some(env.turn);
+        }
+        self.turn.is_some_and(|turn| env.drained >= turn && env.turn > turn)
+    }
+}
+
 /// What a worker does while ports begin to give it, or another one, other packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortsStep {
-    /// Receive nothing from the ports for now.
-    Hold,
+    /// Receive nothing from the ports for now. With the number of the change.
+    Hold(u32),
     /// Tell when everything that the ports have had until now is received and handed over.
-    Empty,
+    Empty(u32),
     /// Receive again, behind what was handed over.
     GoOn,
 }
@@ -238,8 +261,7 @@ impl BroadbandGateway {
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, nat, .. } = parts;
         let (counts, empty) = (Counts::default(), Plan::default().compile());
-        let state =
-            State { emptied_after: None, subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
+        let state = State { emptying: None, subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
         let (side, told, leave, drains, come) = (Side::Core, 0, None, Drains::No, None);
         (Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come }, layout)
     }
@@ -379,10 +401,13 @@ fn carry_out(
         }
         Command::Ports(step) => {
             env.receiving = match step {
-                PortsStep::Hold => Receiving::HeldUntil(env.now + HOLD_NS),
-                PortsStep::GoOn => Receiving::AfterHandOver,
-                PortsStep::Empty => {
-                    state.emptied_after = Some(env.turn);
+                PortsStep::Hold(_) => {
+                    state.emptying = None;
+                    Receiving::HeldUntil(env.now + HOLD_NS)
+                }
+                PortsStep::GoOn => Receiving::AfterHandOver(env.now + HOLD_NS),
+                PortsStep::Empty(number) => {
+                    state.emptying = Some(Emptying { number, until: env.now + RETIRED_NS, turn: None });
                     env.receiving
                 }
             };
@@ -481,7 +506,7 @@ impl Gateway for BroadbandGateway {
         if let Some(nat) = &mut self.state.nat {
             nat.tick(env.now);
         }
-        self.slow.tick(env);
+        self.slow.tick(&self.state, env);
     }
 
     fn next_deadline(&self) -> Option<u64> {
@@ -499,9 +524,12 @@ impl Gateway for BroadbandGateway {
             .drain(COMMANDS, |command| carry_out(state, slow, (&mut *moving.0, &mut *moving.1), command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
-        if self.state.emptied_after.is_some_and(|turn| env.drained >= turn && env.turn > turn) {
-            self.state.emptied_after = None;
-            self.slow.report(Event::PortsEmpty);
+        if let Some(emptying) = &mut self.state.emptying
+            && emptying.is_done(env)
+        {
+            let number = emptying.number;
+            self.state.emptying = None;
+            self.slow.report(Event::PortsEmpty(number));
         }
         self.slow.tables_changed(&self.state);
         if let Some(lists) = &mut self.state.lists {
@@ -558,7 +586,11 @@ impl Gateway for BroadbandGateway {
             lists.park();
         }
         let comes = self.come.as_mut().is_some_and(|come| !come.parcels.is_empty());
-        self.inbox.is_empty() && !self.slow.has_ready() && !comes && !self.slow.is_unreported()
+        self.inbox.is_empty()
+            && !self.slow.has_ready()
+            && self.state.emptying.is_none()
+            && !comes
+            && !self.slow.is_unreported()
     }
 
     fn waker(&self) -> Option<&Waker> {

@@ -16,6 +16,7 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::config::Class;
+use crate::gateway::Emptying;
 use crate::pipeline::Choices;
 use crate::record::{SubscriberSpec, flags};
 use crate::shaper::{NO_LEAF, Shaper};
@@ -88,8 +89,8 @@ pub struct Counts {
 
 /// What one worker's gateway owns.
 pub struct State {
-    /// The turn after which all ports are to be found empty, and control told.
-    pub emptied_after: Option<u64>,
+    /// The ports are to be found empty, and control told.
+    pub emptying: Option<Emptying>,
     /// Its subscribers.
     pub subscribers: Subscribers,
     /// Where packets to shaped subscribers wait; none: no profile is shaped.

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use dataplane::forward::InstanceId;
 use dataplane::icmp::Told;
-use dataplane::limit::{Allowance, Limit, PeerLimit};
+use dataplane::limit::{Allowance, PeerLimit};
 use dataplane::neighbour::NeighbourMessage;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
@@ -57,8 +57,8 @@ pub enum Event {
     Left(Box<Leave>),
     /// A group has come to this worker, and its packets are forwarded.
     Arrived(Box<Come>),
-    /// The ports have been found empty, and what was in them is handed over.
-    PortsEmpty,
+    /// The ports have been found empty, and what was in them is handed over; the number of the change.
+    PortsEmpty(u32),
 }
 
 /// A control packet from the access network, as it came.
@@ -76,9 +76,6 @@ pub struct ControlPacket {
     pub frame: Vec<u8>,
 }
 
-/// Addresses of the core's links that are asked for a second and worker, and at once.
-const RESOLVES: Allowance = Allowance::new(1000, 500);
-
 /// ICMP errors a second and worker, and of one sender (RFC 1812, 4.3.2.8; RFC 4443, 2.4(f)).
 const ERRORS: Allowance = Allowance::new(1000, 100);
 const ERRORS_EACH: Allowance = Allowance::new(10, 10);
@@ -93,7 +90,6 @@ pub struct SlowPath {
     limits: PuntLimits,
     /// Answers on core links.
     responder: Responder,
-    resolves: Limit,
     errors: Box<PeerLimit>,
     /// Answers to subscribers in walled gardens, and what makes their sequence numbers.
     redirects: Box<PeerLimit>,
@@ -102,8 +98,9 @@ pub struct SlowPath {
     /// Packets to the core that wait for a neighbour.
     unresolved: Unresolved,
     worker: u16,
-    /// Room for a packet as it was before its translation.
+    /// Room for a packet as it was before its translation, and for one that has waited too long.
     undone: Vec<u8>,
+    late: Vec<u8>,
     /// What the ring to control had no room for and must not be lost: a group that has left, or come.
     unreported: [Option<Event>; 3],
 }
@@ -115,7 +112,6 @@ impl SlowPath {
             events,
             limits: PuntLimits::new(rates, lines, seed),
             responder: Responder::default(),
-            resolves: Limit::new(RESOLVES),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             redirects: Box::new(PeerLimit::new(REDIRECTS_EACH, REDIRECTS, seed)),
             secret: RandomState::new(),
@@ -123,6 +119,7 @@ impl SlowPath {
             unresolved: Unresolved::default(),
             worker,
             undone: Vec::with_capacity(2048),
+            late: Vec::with_capacity(2048),
             unreported: [None, None, None],
         }
     }
@@ -179,8 +176,15 @@ impl SlowPath {
     }
 
     /// Drops what has waited too long, and reports what there was no room for.
-    pub fn tick(&mut self, env: &mut Env) {
-        self.unresolved.expire(env);
+    pub fn tick(&mut self, state: &State, env: &mut Env) {
+        let mut late = std::mem::take(&mut self.late);
+        while let Some((instance, packet)) = self.unresolved.expire(env) {
+            late.clear();
+            late.extend_from_slice(packet);
+            let about = own::About { side: Side::Access, instance, packet: &late, len: late.len(), inside: false };
+            self.tell(&about, Told::NO_NEIGHBOUR, state, env);
+        }
+        self.late = late;
         self.report_again();
     }
 
@@ -219,7 +223,7 @@ impl SlowPath {
     /// Reports to control. False: the ring is full and the event is lost; the ring counts it, and control scans for what
     /// it would have told.
     #[must_use]
-    fn tell(&mut self, event: Event) -> bool {
+    fn report_once(&mut self, event: Event) -> bool {
         self.events.push(event).is_ok()
     }
 
@@ -274,15 +278,9 @@ impl SlowPath {
 
     /// A packet to the core whose next hop is asked for: it waits.
     fn resolve(&mut self, instance: InstanceId, address: IpAddr, packet: &[u8], env: &mut Env) {
-        if self.unresolved.is_first(instance, address) {
-            if !self.resolves.allow(env.now) {
-                return env.stats.drop_outside(drops::LIMITED, packet.len());
-            }
-            if !self.tell(Event::Resolve { instance, address }) {
-                return env.stats.drop_outside(drops::CONTROL_FULL, packet.len());
-            }
-        }
-        self.unresolved.put(instance, address, packet, env);
+        let Self { unresolved, events, .. } = self;
+        let ask = || events.push(Event::Resolve { instance, address }).is_ok();
+        unresolved.put(instance, address, packet, env, ask);
     }
 
     /// A control packet of a line: within the limits of its class it is answered or goes to control.
@@ -316,7 +314,7 @@ impl SlowPath {
             self.responder.hear(frame, punt, state.port(frame.meta.port), env)
         {
             // The packet is counted already; the ring counts what it has no room for, and control scans for it.
-            let _ = self.tell(Event::Neighbour { port, message, for_us });
+            let _ = self.report_once(Event::Neighbour { port, message, for_us });
         }
     }
 }

@@ -279,6 +279,7 @@ impl Gateway for CableGateway {
         let done = self.inbox.drain(COMMANDS, |command| commands::carry_out(state, command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         state.forwarding.get();
+        self.slow.tables_changed(state);
         state.rules.get();
         self.steer.get();
         self.call_control(done);
@@ -288,6 +289,15 @@ impl Gateway for CableGateway {
     fn tick(&mut self, env: &mut Env) {
         self.state.scheduler.tick(env.now);
         self.state.upstream.tick(env);
+        self.slow.tick(&self.state, env);
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.slow.next_deadline()
+    }
+
+    fn releases_first(&self) -> bool {
+        self.slow.is_releasing()
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
@@ -326,7 +336,8 @@ impl Gateway for CableGateway {
         self.state.forwarding.park();
         self.state.rules.park();
         self.steer.park();
-        self.inbox.is_empty() && self.held() == 0
+        // What waits for a neighbour goes on by new tables, or by the next deadline.
+        self.inbox.is_empty() && self.held() == self.slow.unresolved() && !self.slow.is_releasing()
     }
 
     fn waker(&self) -> Option<&Waker> {

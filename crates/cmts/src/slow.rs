@@ -7,9 +7,10 @@ use std::net::IpAddr;
 
 use dataplane::forward::InstanceId;
 use dataplane::icmp::Told;
-use dataplane::limit::{Allowance, Limit};
 use dataplane::parse::HasIp;
-use dataplane::slow::{self, Heard, Responder};
+use dataplane::route::HasForwarding;
+use dataplane::slow::{self, Heard, Responder, Speaker};
+use dataplane::unresolved::Unresolved;
 use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::Producer;
@@ -37,8 +38,11 @@ pub enum Event {
 pub struct SlowPath {
     events: Producer<Event>,
     responder: Responder,
-    resolves: Limit,
     own: Own,
+    /// Packets that wait for a neighbour.
+    unresolved: Unresolved,
+    /// Room for a packet that has waited too long.
+    late: Vec<u8>,
     /// Largest IP packet towards modems, in bytes.
     mtu: u16,
 }
@@ -49,8 +53,9 @@ impl SlowPath {
         Self {
             events,
             responder: Responder::default(),
-            resolves: Limit::new(Allowance::new(1000, 100)),
             own: Own::default(),
+            unresolved: Unresolved::default(),
+            late: Vec::with_capacity(2048),
             mtu,
         }
     }
@@ -65,6 +70,42 @@ impl SlowPath {
     /// Gives up what waits: the worker ends.
     pub fn close(&mut self, env: &mut Env) {
         self.own.close(env);
+        self.unresolved.close(env);
+    }
+
+    /// Packets that wait for a neighbour.
+    pub fn unresolved(&self) -> usize {
+        self.unresolved.held()
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub fn is_releasing(&self) -> bool {
+        self.unresolved.is_releasing()
+    }
+
+    /// Takes note of new tables.
+    pub fn tables_changed(&mut self, state: &State) {
+        self.unresolved.tables_changed(state.forwarding());
+    }
+
+    /// Drops what has waited too long.
+    pub fn tick(&mut self, state: &State, env: &mut Env) {
+        let mut late = std::mem::take(&mut self.late);
+        while let Some((instance, packet)) = self.unresolved.expire(env) {
+            late.clear();
+            late.extend_from_slice(packet);
+            if self.responder.may_tell(&late, env) {
+                let speaker = Speaker::of(&state.forwarding().ports, instance);
+                let write = |space: &mut [u8]| speaker.write(space, Told::NO_NEIGHBOUR, &late);
+                self.originate((ReceivedFrom::Modems, instance), state, env, write);
+            }
+        }
+        self.late = late;
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.unresolved.next_deadline()
     }
 
     fn one(
@@ -103,11 +144,9 @@ impl SlowPath {
             punts::NO_ROUTE => self.refuse((drops::NO_ROUTE, Told::NO_ROUTE), from, packet, &frame, state, env),
             punts::OVERSIZE => self.oversize((lane, i), from, packet, &frame, state, env),
             punts::RESOLVE => {
-                env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
-                if self.resolves.allow(env.now) {
-                    let address = slow::destination(lane.ip(i), packet);
-                    self.tell(Event::Resolve { instance: lane.instance[i], address });
-                }
+                let (instance, address) = (lane.instance[i], slow::destination(lane.ip(i), packet));
+                let ask = || self.events.push(Event::Resolve { instance, address }).is_ok();
+                self.unresolved.put(instance, address, packet, env, ask);
             }
             other => env.stats.terminated(other),
         }

@@ -1,15 +1,17 @@
 //! Packets that wait until their next hop's hardware address is known (RFC 1122, 2.3.2.2; RFC 4861, 7.2.2).
 //!
 //! A worker keeps a few for each address, tells control whom to ask for, and routes them anew when it has tables that know
-//! the neighbour. Those that wait longer than a neighbour is asked are dropped.
+//! the neighbour. Those that wait longer than a neighbour is asked are dropped, and their senders told.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-use engine::Env;
+use engine::{Env, Io};
 
 use crate::forward::{Forwarding, Hop, InstanceId, NoHop};
 use crate::hold::Hold;
+use crate::limit::{Allowance, Limit};
 use crate::{drops, punts};
 
 /// Memory of all packets that wait.
@@ -17,6 +19,10 @@ const BYTES: usize = 256 << 10;
 /// Packets that wait, at most; and of these for one address.
 const MOST: usize = 512;
 const EACH: usize = 16;
+/// Addresses that control is told to ask for a second, and at once.
+const ASKS: Allowance = Allowance::new(1000, 500);
+/// An address is asked for again after this time.
+const AGAIN_NS: u64 = 1_000_000_000;
 /// No packet waits longer: a neighbour is asked three times, a second apart.
 const LONGEST_NS: u64 = 4_000_000_000;
 /// Bytes of the longest packet.
@@ -25,6 +31,11 @@ const LONGEST: usize = 16 << 10;
 /// Packets of one worker that wait for neighbours.
 pub struct Unresolved {
     hold: Hold,
+    asks: Limit,
+    /// Who was asked for last, and when, by key; two with the same place are asked for more often.
+    asked: Box<[(u32, u64)]>,
+    /// Makes keys that nobody can guess. Two addresses with the same key wait together.
+    seed: RandomState,
     /// The tables that were looked at last.
     tables: u64,
     /// Addresses that are resolved, by key: their packets go on.
@@ -34,20 +45,38 @@ pub struct Unresolved {
 
 impl Default for Unresolved {
     fn default() -> Self {
-        let ready = VecDeque::with_capacity(MOST);
-        Self { hold: Hold::new(BYTES, MOST, EACH), tables: 0, ready, space: vec![0; LONGEST] }
+        Self {
+            hold: Hold::new(BYTES, MOST, EACH),
+            asks: Limit::new(ASKS),
+            asked: vec![(0, 0); MOST].into(),
+            seed: RandomState::new(),
+            tables: 0,
+            ready: VecDeque::with_capacity(MOST),
+            space: vec![0; LONGEST],
+        }
     }
 }
 
 impl Unresolved {
-    /// Whether no packet for that address waits: control is to ask for it, before one does.
-    pub fn is_first(&self, instance: InstanceId, address: IpAddr) -> bool {
-        self.hold.packets_of(key_of(instance, address)) == 0
-    }
-
-    /// Keeps a copy of a packet, from its IP header, or counts it as dropped.
-    pub fn put(&mut self, instance: InstanceId, address: IpAddr, packet: &[u8], env: &mut Env) {
-        match self.hold.push(key_of(instance, address), instance.into(), packet, env.now) {
+    /// Keeps a copy of a packet, from its IP header, or counts it as dropped. `ask` tells control to ask for the address,
+    /// once a second while packets come; false: it cannot be told now. A packet that nobody is asked for is dropped.
+    pub fn put(
+        &mut self,
+        instance: InstanceId,
+        address: IpAddr,
+        packet: &[u8],
+        env: &mut Env,
+        ask: impl FnOnce() -> bool,
+    ) {
+        let key = self.seed.hash_one((instance, address)) as u32;
+        let asked = &mut self.asked[key as usize % MOST];
+        let is_due = asked.0 != key || env.now.saturating_sub(asked.1) >= AGAIN_NS;
+        if is_due && self.asks.allow(env.now) && ask() {
+            *asked = (key, env.now);
+        } else if is_due && self.hold.packets_of(key) == 0 {
+            return env.stats.drop_outside(drops::LIMITED, packet.len());
+        }
+        match self.hold.push(key, instance.into(), packet, env.now) {
             Ok(()) => env.stats.terminated(punts::RESOLVE),
             Err(_) => env.stats.drop_outside(drops::NEIGHBOUR_QUEUE_FULL, packet.len()),
         }
@@ -92,20 +121,20 @@ impl Unresolved {
         self.hold.oldest().map(|at| at.saturating_add(LONGEST_NS))
     }
 
-    /// Drops what has waited too long.
-    pub fn expire(&mut self, env: &mut Env) {
-        self.drop_older(env, env.now, LONGEST_NS);
+    /// Drops a packet that has waited too long: it comes back with its VRF, for its sender to be told. None: there is none.
+    pub fn expire(&mut self, env: &mut Env) -> Option<(InstanceId, &[u8])> {
+        let key = self.hold.due(env.now, LONGEST_NS)?;
+        let held = self.hold.pop(key, &mut self.space)?;
+        env.stats.add(Io::Released, 1);
+        env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, held.len);
+        Some((held.tag as InstanceId, &self.space[..held.len]))
     }
 
     /// Drops everything: the worker ends.
     pub fn close(&mut self, env: &mut Env) {
-        self.drop_older(env, u64::MAX, 0);
-    }
-
-    fn drop_older(&mut self, env: &mut Env, now: u64, age: u64) {
         let stats = &env.stats;
-        self.hold.expire(now, age, |_, held| {
-            stats.add(engine::Io::Released, 1);
+        self.hold.expire(u64::MAX, 0, |_, held| {
+            stats.add(Io::Released, 1);
             stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, held.len);
         });
     }
@@ -129,14 +158,4 @@ fn is_resolved(tables: &Forwarding, instance: InstanceId, packet: &[u8]) -> bool
         Err(NoHop::NoRoute) => true,
         Err(NoHop::Unresolved { .. }) => false,
     }
-}
-
-/// Two addresses with the same key wait together; each packet is routed by itself.
-fn key_of(instance: InstanceId, address: IpAddr) -> u32 {
-    let bits = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    let mixed = (bits as u64 ^ (bits >> 64) as u64 ^ u64::from(instance) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as u32
 }

@@ -48,8 +48,8 @@ pub enum Receiving {
     Yes,
     /// Not yet: packets that another worker received earlier are on their way here. At most until that time, in nanoseconds.
     HeldUntil(u64),
-    /// As soon as everything that was handed over so far has been taken in.
-    AfterHandOver,
+    /// As soon as nothing that was handed over waits. At most until that time.
+    AfterHandOver(u64),
 }
 
 /// What surrounds a burst: read by stages, changed by the worker between pipelines.

@@ -204,7 +204,7 @@ impl<G: Gateway> Worker<G> {
         let arrived = if moving { self.begin_moves::<C>(&mut spent) } else { 0 };
         let released = arrived + self.release::<C>(&mut spent);
         let mut came = 0;
-        if let Receiving::HeldUntil(until) = self.env.receiving
+        if let Receiving::HeldUntil(until) | Receiving::AfterHandOver(until) = self.env.receiving
             && self.env.now >= until
         {
             self.env.receiving = Receiving::Yes;
@@ -215,7 +215,7 @@ impl<G: Gateway> Worker<G> {
             }
         }
         let handed = self.take_over::<C>(&mut spent);
-        if handed == 0 && self.env.receiving == Receiving::AfterHandOver {
+        if handed == 0 && matches!(self.env.receiving, Receiving::AfterHandOver(_)) {
             self.env.receiving = Receiving::Yes;
         }
         came += handed;

@@ -48,6 +48,7 @@ pub const EVENTS: &[Known] = &[
     Known("group_incomplete", "worker", Error, "A subscriber group has moved, but `missing` of its subscribers are not installed on the new worker: they are not served, and what they have used is lost.", "Clear these subscribers, or start the gateway again, and report it."),
     Known("groups_rearranged", "worker", Info, "Groups move together onto fewer workers, or back, as `[park]` says; `why` tells the reason.", ""),
     Known("ports_not_steered", "worker", Warn, "Ports go on to give packets by the groups' owners of before, and workers hand them over: the kernel has refused the program, or there are more slices than it can hold.", "Look at the error; give groups fewer, larger slices of addresses."),
+    Known("ports_change_late", "worker", Warn, "A worker has not answered in time while ports begin to give a group's packets to another one: some may be out of order.", "The worker is overloaded, or gets no CPU: `weir show run`."),
     Known("port_open", "port", Info, "A port is open.", ""),
     Known("host_interface_open", "port", Info, "The host interface beside a port is there for routing daemons.", ""),
     Known("host_interface_shared", "port", Warn, "The host interface beside a port is in the gateway's own network namespace.", "Name one in a namespace of its own (`host_interface = \"routing/core0\"`), unless the gateway's namespace has nothing but routing daemons."),

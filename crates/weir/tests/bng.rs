@@ -75,7 +75,8 @@ fn group_moves_between_workers_without_loss() {
 /// The same with ports that give packets to whoever owns their group: `fanout=subscriber`.
 #[test]
 fn ports_follow_a_group_that_moves() {
-    run("bng_moves.py", &["200", "2000", "20", "8000", "subscriber"]);
+    // Few flows at a high rate: what overtakes is seen.
+    run("bng_moves.py", &["8", "8000", "20", "8000", "subscriber"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ macro_rules! for_each_case {
 mod routing {
     use super::*;
 
-    testkit::cases! { forwarded, policed, ping, ttl_expired, wrong_vlan, no_route }
+    testkit::cases! { forwarded, policed, ping, ttl_expired, wrong_vlan, no_route, waits_for_a_neighbour }
 
     fn forwarded() -> Case {
         case("From the access VLAN, by the longest source prefix, to the router of the core.")
@@ -57,6 +57,19 @@ mod routing {
         case("An untagged frame on a tagged port.")
             .send("access", &eth(USER_MAC, ACCESS).carrying(&packet(64)))
             .drops("routed.rx.wrong_vlan", 1)
+    }
+
+    fn waits_for_a_neighbour() -> Case {
+        let packet = |ttl| ip4(USER, [198, 18, 0, 9]).ttl(ttl).udp(1000, 2000).payload(b"host");
+        case("A host of the link is asked for; the packet waits.")
+            .send("access", &from_access(&packet(64)))
+            .expect("core", &eth(CORE, [0xff; 6]).arp_request(CORE, [198, 18, 0, 1], [198, 18, 0, 9]).padded())
+            .at(ms(5))
+            .send("core", &eth(ROUTER_MAC, CORE).arp_reply(ROUTER_MAC, [198, 18, 0, 9], CORE, [198, 18, 0, 1]).padded())
+            .expect("core", &to_core(&packet(63)))
+            .punts("resolve", 1)
+            .punts("arp", 1)
+            .counts("10.1.0.0/16.packets", 1)
     }
 
     fn no_route() -> Case {

@@ -1,8 +1,9 @@
 //! What workers are asked about subscribers: a bounded number in a turn, reports by number, usage by handle.
 
-use super::{Control, HANDLES, SESSIONS, WorkerReport};
 use engine::Owner;
 
+use super::steer_ports::Waits;
+use super::{Control, HANDLES, SESSIONS, WorkerReport};
 use crate::gateway::{Answer, Blocks, Command, PortsStep, Report};
 use crate::moving::Step;
 use crate::subscribers::Usage;
@@ -116,7 +117,7 @@ impl Control {
         }
     }
 
-    pub(super) fn take_answers(&mut self, worker: usize, now: u64) {
+    pub(super) fn take_answers(&mut self, worker: usize) {
         while let Some((_, answer)) = self.links[worker].commands.poll() {
             match answer {
                 Ok(Answer::Report(report)) => self.on_report(worker, &report),
@@ -136,7 +137,7 @@ impl Control {
                     }
                     self.moves.answered(done);
                 }
-                Ok(Answer::Ports(PortsStep::Hold)) => self.on_ports(worker as Owner, now), // fewer than 64
+                Ok(Answer::Ports(PortsStep::Hold(number))) => self.on_ports(worker as Owner, number, Waits::Hold),
                 Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
                 Ok(Answer::Refused(_, spec)) => {
                     self.refused += 1;

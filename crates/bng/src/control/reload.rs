@@ -239,6 +239,7 @@ impl Control {
         if let Some((live, lists)) = self.lists.as_mut().zip(lists) {
             live.replace(lists);
         }
+        self.steer_ports();
         let profiles: Arc<[_]> = self.layout.profiles.clone().into();
         let end = self.subscribers.len() as u32; // handles are u32
         for link in &mut self.links {

@@ -9,26 +9,29 @@
 
 use dataplane::forward::InstanceId;
 use engine::Owner;
-use port::{PortError, Steer, steer_anew};
+use port::{Steer, steer_anew};
 
 use super::Control;
 use crate::gateway::{Command, PortsStep};
 
-/// The new owner goes on after that time, whatever the old one does, in nanoseconds.
+/// A change goes on after that time though a worker has not answered, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
 
 /// A change of what ports give to whom.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
+    /// Changes are numbered: a late answer to an earlier one is none to this one.
+    number: u32,
     from: Owner,
     to: Owner,
-    step: Step,
-    /// When it goes on though no answer came.
-    until: u64,
+    step: Waits,
+    /// When it goes on though no answer came; none: so long after the next look at the clock.
+    until: Option<u64>,
 }
 
+/// What a change waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Waits {
     /// The new owner is to hold its ports.
     Hold,
     /// The old owner is to find its ports empty.
@@ -38,64 +41,80 @@ enum Step {
 impl Control {
     /// Has ports give workers what is theirs, at the start.
     pub(super) fn steer_ports(&mut self) {
-        if self.links.len() > 1 {
-            let set = steer_anew(&self.port_steering());
-            self.are_ports_steered = self.note_steering(set);
+        if self.are_ports_steered() {
+            self.set_port_steering();
         }
+    }
+
+    /// Whether there are ports that can follow groups.
+    fn are_ports_steered(&self) -> bool {
+        self.links.len() > 1 && self.config.port.iter().any(|port| port.uri.contains("fanout=subscriber"))
     }
 
     /// After a move: packets of its groups are to come to the new owner at once.
     pub(super) fn begin_port_change(&mut self, from: Owner, to: Owner, now: u64) {
-        if self.are_ports_steered {
-            self.port_change = Some(Change { from, to, step: Step::Hold, until: now + LONGEST });
-            self.send_ports(to, PortsStep::Hold);
+        if self.are_ports_steered() {
+            self.port_changes += 1;
+            let number = self.port_changes;
+            self.port_change = Some(Change { number, from, to, step: Waits::Hold, until: Some(now + LONGEST) });
+            self.send_ports(to, PortsStep::Hold(number));
         }
     }
 
     /// Goes on with a change whose old or new owner has not answered in time. True: there is a change.
     pub(super) fn turn_port_change(&mut self, now: u64) -> bool {
-        if self.port_change.is_some_and(|change| now >= change.until) {
-            self.go_on(now);
+        if let Some(change) = &mut self.port_change {
+            let until = *change.until.get_or_insert(now + LONGEST);
+            if now >= until {
+                let Change { from, to, step, .. } = *change;
+                let (worker, what) = if step == Waits::Hold { (to, "hold") } else { (from, "empty") };
+                tracing::warn!(
+                    target: "worker", event = "ports_change_late", worker, what,
+                    "worker {worker} has not answered in time while ports change: packets of a group may be out of order"
+                );
+                self.go_on();
+            }
         }
         self.port_change.is_some()
     }
 
     /// When [`turn_port_change`](Self::turn_port_change) is to be called.
     pub(super) fn port_change_deadline(&self) -> Option<u64> {
-        self.port_change.map(|change| change.until)
+        self.port_change.map(|change| change.until.unwrap_or(0))
     }
 
     /// A worker has done its step.
-    pub(super) fn on_ports(&mut self, worker: Owner, now: u64) {
-        let waits_for = self.port_change.map(|change| if change.step == Step::Hold { change.to } else { change.from });
-        if waits_for == Some(worker) {
-            self.go_on(now);
+    pub(super) fn on_ports(&mut self, worker: Owner, number: u32, step: Waits) {
+        let is_awaited = |change: Change| {
+            let of = if step == Waits::Hold { change.to } else { change.from };
+            (change.number, change.step, of) == (number, step, worker)
+        };
+        if self.port_change.is_some_and(is_awaited) {
+            self.go_on();
         }
     }
 
-    fn go_on(&mut self, now: u64) {
+    fn go_on(&mut self) {
         let Some(mut change) = self.port_change.take() else { return };
         match change.step {
-            Step::Hold => {
-                let set = steer_anew(&self.port_steering());
-                self.are_ports_steered = self.note_steering(set);
-                (change.step, change.until) = (Step::Empty, now + LONGEST);
-                self.send_ports(change.from, PortsStep::Empty);
+            Waits::Hold => {
+                // The kernel takes its time: until no packet goes by the program before.
+                self.set_port_steering();
+                (change.step, change.until) = (Waits::Empty, None);
+                self.send_ports(change.from, PortsStep::Empty(change.number));
                 self.port_change = Some(change);
             }
-            Step::Empty => self.send_ports(change.to, PortsStep::GoOn),
+            Waits::Empty => self.send_ports(change.to, PortsStep::GoOn),
         }
     }
 
-    /// Whether there are ports that are steered.
-    fn note_steering(&mut self, set: Result<usize, PortError>) -> bool {
-        set.unwrap_or_else(|error| {
+    fn set_port_steering(&self) {
+        if let Err(error) = steer_anew(&self.port_steering()) {
             tracing::warn!(
                 target: "worker", event = "ports_not_steered", %error,
-                "ports go on to give packets by the owners before, and workers hand them over: {error}"
+                "ports give packets by the owners of before, and workers hand them over: {error}"
             );
-            0
-        }) > 0
+        }
     }
 
     fn send_ports(&mut self, worker: Owner, step: PortsStep) {

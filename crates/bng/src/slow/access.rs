@@ -89,7 +89,7 @@ impl SlowPath {
             subscriber: head.map(|head| head.handle),
             frame: from.bytes.to_vec(),
         };
-        if self.tell(Event::Control(Box::new(packet))) { Ok(Done::Consumed) } else { Err(drops::CONTROL_FULL) }
+        if self.report_once(Event::Control(Box::new(packet))) { Ok(Done::Consumed) } else { Err(drops::CONTROL_FULL) }
     }
 
     fn neighbour(

@@ -165,6 +165,11 @@ impl SlowPath {
     /// Drops a packet under a name and tells its sender why.
     pub(super) fn refuse(&mut self, about: &About<'_>, (why, told): (Drop, Told), state: &State, env: &mut Env) {
         env.stats.drop_outside(why, about.len);
+        self.tell(about, told, state, env);
+    }
+
+    /// Tells the sender of a packet, which may have been translated, what became of it.
+    pub(super) fn tell(&mut self, about: &About<'_>, told: Told, state: &State, env: &mut Env) {
         let mut undone = std::mem::take(&mut self.undone);
         undone.clear();
         undone.extend_from_slice(about.packet);

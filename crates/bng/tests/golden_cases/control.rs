@@ -8,7 +8,7 @@ testkit::cases! {
     arp_for_the_gateway, arp_with_customer_tags, arp_of_a_spoofer, arp_of_an_unknown_line, arp_probe, proxy_arp,
     neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
     dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours, packets_wait_for_a_neighbour,
-    packets_wait_in_ipv6, nobody_answers, too_many_wait,
+    packets_wait_in_ipv6, nobody_answers, asked_again, too_many_wait,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -255,6 +255,11 @@ fn numbered(host: Ipv4Addr, n: u8, ttl: u8) -> Packet {
     ip4(SUB, host).ttl(ttl).udp(1, 2).payload([n; 9])
 }
 
+/// Host unreachable (RFC 792), about a packet of the subscriber's.
+fn unreachable(about: &Packet) -> Packet {
+    super::errors::error_to_sub(&ip4(GATEWAY, SUB).tos(0xc0).icmp4(3, 1, 0).payload(&about.build()))
+}
+
 fn packets_wait_for_a_neighbour() -> Case {
     let host = Ipv4Addr::new(198, 18, 0, 78);
     let ports: toml::Table = BASE.replacen("[[port]]\n", "[[port]]\nmss = 1400\n", 1).parse().unwrap();
@@ -302,16 +307,41 @@ fn packets_wait_in_ipv6() -> Case {
 fn nobody_answers() -> Case {
     let host = Ipv4Addr::new(198, 18, 0, 79);
     let ask = || eth(CORE_MAC, ALL).arp_request(CORE_MAC, CORE, host).padded();
-    case("Nobody answers: three questions, and what waited is dropped by its name.")
-        .send("acc", &from_sub(&numbered(host, 1, 64)))
+    let packet = numbered(host, 1, 64);
+    case("Nobody answers: three questions, then what waited is dropped by its name, and its sender is told.")
+        .send("acc", &from_sub(&packet))
         .expect("core", &ask())
         .at(ms(1000))
         .expect("core", &ask())
         .at(ms(2000))
         .expect("core", &ask())
-        .at(ms(4100))
+        .at(ms(4000))
+        .expect("acc", &unreachable(&packet))
         .punts("resolve", 1)
         .drops("worker.neighbour_unresolved", 1)
+}
+
+fn asked_again() -> Case {
+    let host = Ipv4Addr::new(198, 18, 0, 81);
+    let ask = || eth(CORE_MAC, ALL).arp_request(CORE_MAC, CORE, host).padded();
+    let start =
+        case("A host is down for eight seconds while a packet a second comes: it is asked for again, and reached.");
+    // Given up after three questions, not asked for during three seconds, and asked for again.
+    let asked = [0, 1, 2, 6, 7, 8];
+    let case = (0..=8).fold(start, |case, second: u64| {
+        let case = case.at(ms(second * 1000 + 1)).send("acc", &from_sub(&numbered(host, second as u8, 64)));
+        let case = if asked.contains(&second) { case.expect("core", &ask()) } else { case };
+        // One that has waited for four seconds.
+        if second < 4 {
+            return case;
+        }
+        let late = numbered(host, second as u8 - 4, 64);
+        case.expect("acc", &unreachable(&late))
+    });
+    let case =
+        case.at(ms(8500)).send("core", &eth(ROUTER_MAC, CORE_MAC).arp_reply(ROUTER_MAC, host, CORE_MAC, CORE).padded());
+    let case = (5..=8).fold(case, |case, n| case.expect("core", &to_router(&numbered(host, n, 63))));
+    case.punts("resolve", 9).punts("arp", 1).drops("worker.neighbour_unresolved", 5)
 }
 
 fn too_many_wait() -> Case {

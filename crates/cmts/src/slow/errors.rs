@@ -59,6 +59,10 @@ impl Own {
 
     fn put(&mut self, towards: ReplyTo, frame: Frame, env: &mut Env) {
         env.stats.add(Io::Originated, 1);
+        self.wait(towards, frame, env);
+    }
+
+    fn wait(&mut self, towards: ReplyTo, frame: Frame, env: &mut Env) {
         if let Err(frame) = self.0.put(towards as usize, frame) {
             give_up(frame, env);
         }
@@ -77,11 +81,28 @@ fn give_up(frame: Frame, env: &mut Env) {
 impl SlowPath {
     /// Packets of ours that wait.
     pub fn held(&self) -> usize {
-        self.own.held()
+        self.own.held() + self.unresolved.held()
+    }
+
+    /// Packets whose neighbour is known now are routed anew.
+    fn resume(&mut self, state: &State, env: &mut Env) {
+        while self.own.0.len_of(ReplyTo::Network as usize) < BURST
+            && let Some((instance, packet)) = self.unresolved.take_ready()
+        {
+            env.stats.add(Io::Released, 1);
+            let port = state.forwarding().ports.iter().position(|view| view.instance == instance);
+            let Some((port, mut frame)) = port.zip(env.pool.make(packet)) else {
+                env.stats.drop_outside(drops::NO_FRAME, packet.len());
+                continue;
+            };
+            (frame.meta.l3, frame.meta.port) = (0, port as u8); // fewer than 256 ports
+            self.own.wait(ReplyTo::Network, frame, env);
+        }
     }
 
     /// Fills an empty burst with packets of ours that go the same way, and says which; none: there are none.
     pub fn next(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) -> Option<ReplyTo> {
+        self.resume(state, env);
         let ways = [ReplyTo::Subscriber, ReplyTo::Network];
         let towards = ways.into_iter().find(|towards| self.own.0.port_of(*towards as usize).is_some())?;
         while burst.len() < BURST {
@@ -146,7 +167,7 @@ impl SlowPath {
 
     /// Makes a packet that goes back to where another came from; `write` is given room for it. False when
     /// there is no buffer, or no port in its network.
-    fn originate(
+    pub(super) fn originate(
         &mut self,
         (came, network): ErrorOrigin,
         state: &State,

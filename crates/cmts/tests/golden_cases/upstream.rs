@@ -5,7 +5,7 @@ use super::*;
 testkit::cases! {
     a_packet, ipv6, several_in_a_segment, cut_over_segments, segments_that_overtake_each_other, decrypted,
     crc_is_verified_where_asked, crc_is_left_where_not_asked, type_of_service_is_overwritten, sources_are_verified,
-    requests_are_counted, a_unit_over_several_packets,
+    requests_are_counted, a_unit_over_several_packets, a_packet_waits_for_a_neighbour,
 }
 
 fn once(text: &str, payload: &[u8]) -> Case {
@@ -17,6 +17,19 @@ fn a_packet() -> Case {
         .expect("nsi", &to_router(&datagram(false, 8)))
         .counts("units.bursts", 1)
         .counts("clusters.frames", 1)
+        .counts("modem.0.up.packets", 1)
+}
+
+fn a_packet_waits_for_a_neighbour() -> Case {
+    let there = std::net::Ipv4Addr::new(198, 18, 0, 9);
+    let packet = |ttl| ip4(HOST, there).ttl(ttl).udp(1000, 2000).payload(b"cable");
+    once("A host of the network's link is asked for; the packet waits.", &stream(&[packet(9)]))
+        .expect("nsi", &eth(NSI_MAC, [0xff; 6]).arp_request(NSI_MAC, NSI, there).padded())
+        .at(ms(5))
+        .send("nsi", &eth(ROUTER_MAC, NSI_MAC).arp_reply(ROUTER_MAC, there, NSI_MAC, NSI).padded())
+        .expect("nsi", &to_router(&packet(8)))
+        .punts("resolve", 1)
+        .punts("arp", 1)
         .counts("modem.0.up.packets", 1)
 }
 

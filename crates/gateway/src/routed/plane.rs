@@ -77,7 +77,11 @@ impl<R: Routed> engine::Gateway for Plane<R> {
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, true, self.state.tables.in_hand(), env);
         }
-        self.slow.held() > 0
+        self.slow.has_ready()
+    }
+
+    fn releases_first(&self) -> bool {
+        self.slow.is_releasing()
     }
 
     fn held(&self) -> usize {
@@ -98,8 +102,17 @@ impl<R: Routed> engine::Gateway for Plane<R> {
         });
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.tables.renew();
+        self.slow.tables_changed(self.state.tables.in_hand());
         self.call_control(done);
         done
+    }
+
+    fn tick(&mut self, env: &mut Env) {
+        self.slow.tick(self.state.tables.in_hand(), env);
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.slow.next_deadline()
     }
 
     fn follows(&self, filter: &TraceFilter, _port: PortId, packet: &[u8]) -> bool {
@@ -119,7 +132,7 @@ impl<R: Routed> engine::Gateway for Plane<R> {
         // What this turn's packets reported to control: the next turn may be far.
         self.call_control(0);
         self.state.tables.park();
-        self.inbox.is_empty() && self.slow.held() == 0
+        self.inbox.is_empty() && !self.slow.has_ready()
     }
 
     fn waker(&self) -> Option<&Waker> {

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use dataplane::forward::{Forwarding, InstanceId, NONE};
 use dataplane::icmp::Told;
-use dataplane::limit::{Allowance, Limit};
 use dataplane::parse::HasIp;
 use dataplane::route::HasHop;
 use dataplane::slow::{self, Heard, Responder, Speaker, Waiting, make};
+use dataplane::unresolved::Unresolved;
 use dataplane::{drops, punts};
 use engine::{Burst, Drop, Env, Io, Kind, Punt};
 use frame::{BURST, Frame};
@@ -31,8 +31,11 @@ const MOST: usize = 4 * BURST;
 pub struct SlowPath {
     events: Producer<Event>,
     responder: Responder,
-    resolves: Limit,
     ours: Waiting<1>,
+    /// Packets that wait for a neighbour.
+    unresolved: Unresolved,
+    /// Room for a packet that has waited too long.
+    late: Vec<u8>,
 }
 
 /// A punted packet, as its lane has it.
@@ -47,8 +50,8 @@ struct Punted {
 impl SlowPath {
     /// Reports to `events`.
     pub(super) fn new(events: Producer<Event>) -> Self {
-        let resolves = Limit::new(Allowance::new(1000, 100));
-        Self { events, responder: Responder::default(), resolves, ours: Waiting::new(MOST) }
+        let (responder, unresolved) = (Responder::default(), Unresolved::default());
+        Self { events, responder, ours: Waiting::new(MOST), unresolved, late: Vec::with_capacity(2048) }
     }
 
     /// Events reported so far.
@@ -58,7 +61,65 @@ impl SlowPath {
     }
 
     pub(super) fn held(&self) -> usize {
-        self.ours.held()
+        self.ours.held() + self.unresolved.held()
+    }
+
+    /// Whether packets can be released now.
+    pub(super) fn has_ready(&self) -> bool {
+        self.ours.held() > 0 || self.is_releasing()
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub(super) fn is_releasing(&self) -> bool {
+        self.unresolved.is_releasing()
+    }
+
+    /// Takes note of new tables.
+    pub(super) fn tables_changed(&mut self, tables: &Forwarding) {
+        self.unresolved.tables_changed(tables);
+    }
+
+    /// Drops what has waited too long.
+    pub(super) fn tick(&mut self, tables: &Forwarding, env: &mut Env) {
+        let mut late = std::mem::take(&mut self.late);
+        while let Some((instance, packet)) = self.unresolved.expire(env) {
+            late.clear();
+            late.extend_from_slice(packet);
+            if self.responder.may_tell(&late, env) {
+                let speaker = Speaker::of(&tables.ports, instance);
+                self.originate(instance, tables, env, |space| speaker.write(space, Told::NO_NEIGHBOUR, &late));
+            }
+        }
+        self.late = late;
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        self.unresolved.next_deadline()
+    }
+
+    /// Packets whose neighbour is known now are routed anew.
+    fn resume(&mut self, tables: &Forwarding, env: &mut Env) {
+        while self.ours.len_of(0) < BURST
+            && let Some((instance, packet)) = self.unresolved.take_ready()
+        {
+            env.stats.add(Io::Released, 1);
+            let port = tables.ports.iter().position(|view| view.instance == instance);
+            let Some((port, mut frame)) = port.zip(env.pool.make(packet)) else {
+                env.stats.drop_outside(drops::NO_FRAME, packet.len());
+                continue;
+            };
+            (frame.meta.l3, frame.meta.port) = (0, port as u8); // fewer than 256 ports
+            self.wait(frame, env);
+        }
+    }
+
+    /// Has a frame wait for its pipeline.
+    fn wait(&mut self, frame: Frame, env: &mut Env) {
+        if let Err(frame) = self.ours.put(0, frame) {
+            env.stats.drop_outside(drops::LIMITED, frame.len());
+            env.pool.give(frame);
+        }
     }
 
     /// Drops what waits: the worker ends.
@@ -67,6 +128,7 @@ impl SlowPath {
             env.stats.drop_outside(drops::LIMITED, frame.len());
             env.pool.give(frame);
         }
+        self.unresolved.close(env);
     }
 
     /// Handles every punted packet of a burst.
@@ -85,7 +147,13 @@ impl SlowPath {
     }
 
     /// Fills an empty burst with packets of ours. False: there are none.
-    pub(super) fn next<K: Kind<Lane: HasHop>>(&mut self, burst: &mut Burst<K>, tables: &Forwarding, env: &Env) -> bool {
+    pub(super) fn next<K: Kind<Lane: HasHop>>(
+        &mut self,
+        burst: &mut Burst<K>,
+        tables: &Forwarding,
+        env: &mut Env,
+    ) -> bool {
+        self.resume(tables, env);
         let Some((way, port)) = self.ours.first() else { return false };
         while burst.len() < BURST
             && let Some(frame) = self.ours.next_of(way, port)
@@ -128,10 +196,9 @@ impl SlowPath {
                 }
             }
             punts::RESOLVE => {
-                env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
-                if self.resolves.allow(env.now) {
-                    self.tell(Event::Resolve(punted.instance, slow::destination(&punted.ip, packet)));
-                }
+                let (instance, address) = (punted.instance, slow::destination(&punted.ip, packet));
+                let ask = || self.events.push(Event::Resolve(instance, address)).is_ok();
+                self.unresolved.put(instance, address, packet, env, ask);
             }
             other => env.stats.terminated(other),
         }
@@ -175,10 +242,7 @@ impl SlowPath {
         let Some(mut frame) = make(env, write) else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id as u8); // fewer than 256 ports
         env.stats.add(Io::Originated, 1);
-        if let Err(frame) = self.ours.put(0, frame) {
-            env.stats.drop_outside(drops::LIMITED, frame.len());
-            env.pool.give(frame);
-        }
+        self.wait(frame, env);
         true
     }
 }

@@ -6,7 +6,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Mutex;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, MutexGuard};
+
+use libc::sock_filter;
 
 use super::socket::Socket;
 use super::steer::{Look, Steer};
@@ -85,7 +88,10 @@ impl Fanout {
         steer: &Steer,
     ) -> Result<FanoutMember, PortError> {
         let program = match self.kind {
-            FanoutKind::Subscriber => Some(steer.program(self.members, self.look)?),
+            FanoutKind::Subscriber => {
+                let latest = steered().latest.clone();
+                Some(latest.as_ref().unwrap_or(steer).program(self.members, self.look)?)
+            }
             _ => None,
         };
         let seat = (key, self.group);
@@ -102,22 +108,25 @@ impl Fanout {
             self.remember(seat, socket).map_err(system)?;
         }
         *seats.entry(seat).or_insert(0) += 1;
-        Ok(FanoutMember(seat))
+        Ok(FanoutMember(seat, self.member))
     }
 
     /// The place of a socket that another process joined.
-    pub(super) fn adopt(&self, key: Key) -> FanoutMember {
+    pub(super) fn adopt(&self, key: Key, socket: &Socket) -> FanoutMember {
         let seat = (key, self.group);
+        if self.kind == FanoutKind::Subscriber {
+            // Without it the group keeps its program.
+            let _ = self.remember(seat, socket);
+        }
         *SEATS.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert_default().entry(seat).or_insert(0) += 1;
-        FanoutMember(seat)
+        FanoutMember(seat, self.member)
     }
 
-    /// Keeps the group's socket for [`steer_anew`]: any member's serves.
+    /// Keeps the member's socket for [`steer_anew`].
     fn remember(&self, seat: (Key, u16), socket: &Socket) -> io::Result<()> {
-        let mut groups = STEERED.lock().unwrap_or_else(|e| e.into_inner());
-        if !groups.iter().any(|group| group.seat == seat) {
-            groups.push(Steered { seat, members: self.members, look: self.look, socket: socket.again()? });
-        }
+        let member =
+            Steered { seat, member: self.member, members: self.members, look: self.look, socket: socket.again()? };
+        steered().members.push(member);
         Ok(())
     }
 
@@ -128,29 +137,59 @@ impl Fanout {
     }
 }
 
-/// A group whose members are chosen by a program.
+/// A member of a group whose members are chosen by a program.
 struct Steered {
     seat: (Key, u16),
+    member: u16,
     members: u16,
     look: Look,
     socket: Socket,
 }
 
-static STEERED: Mutex<Vec<Steered>> = Mutex::new(Vec::new());
+/// What [`steer_anew`] has to do with.
+struct AllSteered {
+    members: Vec<Steered>,
+    /// What groups go by that are opened from now on; none: what their ports are opened with.
+    latest: Option<Steer>,
+}
 
-/// Has all groups `fanout=subscriber` of this process choose members by other owners from now on; returns how many groups.
-/// Packets that were received before stay where they are.
+static STEERED: Mutex<AllSteered> = Mutex::new(AllSteered { members: Vec::new(), latest: None });
+
+fn steered() -> MutexGuard<'static, AllSteered> {
+    STEERED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Has all groups `fanout=subscriber` of this process choose members by other owners from now on, those that are opened
+/// later too; returns how many groups. Packets that were received before stay where they are. Returns when no packet goes by
+/// the owners before any more, which takes some milliseconds (the kernel waits for all its CPUs).
 ///
 /// # Errors
-/// [`PortError::Unsupported`]: there are more ranges than a program can hold. [`PortError::System`]. Groups before the one
-/// that failed are changed.
+/// [`PortError::Unsupported`]: there are more ranges than a program can hold. [`PortError::System`]. The other groups are
+/// changed.
 pub fn steer_anew(steer: &Steer) -> Result<usize, PortError> {
-    let groups = STEERED.lock().unwrap_or_else(|e| e.into_inner());
-    for group in groups.iter() {
-        let program = steer.program(group.members, group.look)?;
-        let failed = |e| PortError::system(format!("changing fanout group {}", group.seat.1), "CAP_NET_RAW", e);
-        group.socket.fanout_program(&program).map_err(failed)?;
+    let mut groups: Vec<(u16, Socket, Vec<sock_filter>)> = Vec::new();
+    let failed = |group: u16, e| PortError::system(format!("changing fanout group {group}"), "CAP_NET_RAW", e);
+    {
+        let mut all = steered();
+        all.latest = Some(steer.clone());
+        let mut seen: Vec<(Key, u16)> = Vec::new();
+        for member in &all.members {
+            if !seen.contains(&member.seat) {
+                seen.push(member.seat);
+                let socket = member.socket.again().map_err(|e| failed(member.seat.1, e))?;
+                groups.push((member.seat.1, socket, steer.program(member.members, member.look)?));
+            }
+        }
     }
+    // Each waits for the kernel: together they wait once.
+    let change = |(group, socket, program): &(u16, Socket, Vec<sock_filter>)| {
+        socket.fanout_program(program).map_err(|e| failed(*group, e))
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = groups.iter().map(|group| scope.spawn(move || change(group))).collect();
+        let each = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        each.fold(Ok(()), Result::and)
+    })?;
     Ok(groups.len())
 }
 
@@ -158,17 +197,18 @@ static SEATS: Mutex<Option<HashMap<(Key, u16), u16>>> = Mutex::new(None);
 
 /// A place in a group, left when dropped (after its socket closed).
 #[derive(Debug)]
-pub(super) struct FanoutMember((Key, u16));
+pub(super) struct FanoutMember((Key, u16), u16);
 
 impl Drop for FanoutMember {
     fn drop(&mut self) {
+        // The group's share of a socket that is kept open would be nobody's.
+        steered().members.retain(|member| (member.seat, member.member) != (self.0, self.1));
         let mut seats = SEATS.lock().unwrap_or_else(|e| e.into_inner());
         let seats = seats.get_or_insert_default();
         if let Some(joined) = seats.get_mut(&self.0) {
             *joined -= 1;
             if *joined == 0 {
                 seats.remove(&self.0);
-                STEERED.lock().unwrap_or_else(|e| e.into_inner()).retain(|group| group.seat != self.0);
             }
         }
     }

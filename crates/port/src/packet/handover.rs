@@ -130,7 +130,7 @@ impl Packet {
         let claim = config.fanout.as_ref().map_or(Claim::Whole, Fanout::claim);
         let bound = Bound {
             shared,
-            _seat: config.fanout.as_ref().map(|fanout| fanout.adopt(key)),
+            _seat: config.fanout.as_ref().map(|fanout| fanout.adopt(key, &socket)),
             _hush: (numbers.hush != 0).then(|| Kept::adopt(numbers.hush)).flatten(),
             _fit: (numbers.fit != 0).then(|| Kept::adopt(numbers.fit)).flatten(),
             _hold: claim::adopt(key, claim, listener),

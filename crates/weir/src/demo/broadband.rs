@@ -275,15 +275,15 @@ fn trial(result: &BroadbandResult, seconds: f64) -> TrialResult {
 }
 
 /// A table with a row for each direction.
-fn table(result: &BroadbandResult, seconds: f64, style: Style) -> String {
+fn table(result: &BroadbandResult, seconds: f64, is_final: bool, style: Style) -> String {
     let heads =
         ["direction", ">packets/s", ">sent", ">received", ">lost", ">wrong tags", ">out of order", ">p50", ">p99"];
     let mut table = Table::new(&heads);
     for (name, counts) in [("uplink", &result.uplink), ("downlink", &result.downlink)] {
         // What is on its way is not lost: packets of a few milliseconds.
         let rate = counts.received_packets as f64 / seconds.max(1e-9);
-        let on_its_way = if seconds == result.seconds { (rate * 0.005) as u64 } else { 0 };
-        let lost = if counts.lost_packets <= on_its_way.max(64) { 0 } else { counts.lost_packets };
+        let on_its_way = if is_final { 0 } else { ((rate * 0.005) as u64).max(64) };
+        let lost = if counts.lost_packets <= on_its_way { 0 } else { counts.lost_packets };
         table.row([
             name.to_owned(),
             si(rate.round()),
@@ -315,7 +315,7 @@ fn live(
         "\n{}\n{bar} {elapsed:.0} of {seconds:.0} s\n\n{}\n  a packet costs  {:.0} ns to process, gateway busy {:.0} %\n  \
          busiest stages  {}\n  dropped         {}\n",
         style.strong(head),
-        table(result, elapsed, style),
+        table(result, elapsed, false, style),
         ns(counters.io(Io::PipelineCycles), packets, counters),
         busy(counters) * 100.0,
         busiest(counters, 3),
@@ -348,7 +348,7 @@ fn summary(
     style: Style,
 ) -> String {
     let mut out = format!("\n{}\n\n", up(result).trim_start_matches("subscribers:").trim());
-    out += &table(result, traffic.seconds, style);
+    out += &table(result, traffic.seconds, true, style);
     let both = [&result.uplink, &result.downlink];
     let sum = |of: fn(&BroadbandCounts) -> u64| both.iter().map(|counts| of(counts)).sum::<u64>();
     out += &format!(

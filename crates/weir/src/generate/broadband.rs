@@ -165,6 +165,10 @@ impl LineArgs {
         if self.server6.is_some() && !self.ipv6 {
             return Err(Usage("--server6 has no effect without --ipv6".to_owned()));
         }
+        if self.is_server(self.gateway) {
+            let (first, count) = (self.server, self.servers);
+            return Err(Usage(format!("--server {first} --servers {count}: the gateway's address is one of them")));
+        }
         if self.ipv6 && usize::from(self.size) < frames6::SHORTEST {
             return Err(Usage(format!("--size {}: allowed with --ipv6: {} to 1500", self.size, frames6::SHORTEST)));
         }
@@ -227,7 +231,7 @@ pub struct BroadbandResult {
     pub routers6_resolved: u64,
     /// Seconds until the last subscriber had all it asked for.
     pub setup_seconds: f64,
-    /// Subscribers that have ended their leases.
+    /// Subscribers that have sent messages to end their leases.
     pub released: u64,
     /// Answers of DHCP and ARP that came with other tags than the line's.
     pub control_wrong_tags: u64,
@@ -260,7 +264,7 @@ pub struct BroadbandCounts {
     pub wrong_tags_packets: u64,
     /// Packets whose addresses, hardware or IP, are not those of their flow.
     pub misdelivered_packets: u64,
-    /// Packets with a wrong TTL or header checksum.
+    /// Packets with a wrong TTL or checksum.
     pub corrupt_packets: u64,
     /// Mean time between sending and receiving, in microseconds.
     pub latency_us_mean: f64,
@@ -331,7 +335,7 @@ fn progress(phase: Phase, result: &BroadbandResult) -> String {
             sum(|counts| counts.sent_packets),
             sum(|counts| counts.received_packets)
         ),
-        Phase::Release => format!("{} subscribers have ended their leases", count(result.released)),
+        Phase::Release => format!("{} subscribers have asked to end their leases", count(result.released)),
     }
 }
 
@@ -372,7 +376,7 @@ fn text(result: &BroadbandResult, style: Style) -> String {
     }
     out += &table.render(style);
     if result.released > 0 {
-        out += &format!("\n{} have ended their leases\n", count(result.released));
+        out += &format!("\n{} have sent messages to end their leases\n", count(result.released));
     }
     out
 }

@@ -48,6 +48,8 @@ pub struct Driver<'a> {
     started: u32,
     setup: Duration,
     released: u64,
+    /// Where the next look for leases to renew begins.
+    renewed: usize,
     /// A frame's memory.
     frame: Vec<u8>,
 }
@@ -87,7 +89,8 @@ impl<'a> Driver<'a> {
         };
         let (ready, waiting) = Default::default();
         let (setup, frame) = Default::default();
-        let mut driver = Driver { args, access, core, at, ready, waiting, started: 0, setup, released: 0, frame };
+        let mut driver =
+            Driver { args, access, core, at, ready, waiting, started: 0, setup, released: 0, renewed: 0, frame };
         driver.connect(stop, tell)?;
         Ok(driver)
     }
@@ -117,8 +120,8 @@ impl<'a> Driver<'a> {
             if told.elapsed() > Duration::from_secs(1) {
                 told = Instant::now();
                 tell(Phase::Setup, &self.result(0.0));
-                self.renew();
             }
+            self.renew();
             if self.at.gateway.is_some() && self.at.subscribers.up == self.args.subscribers {
                 return Ok(());
             }
@@ -140,6 +143,10 @@ impl<'a> Driver<'a> {
             if self.args.ipv6 {
                 let all = (Mac([0x33, 0x33, 0, 0, 0, 1]), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
                 self.core.queue(&neighbour_advertisement((self.core.mac, self.args.server6(n)), all, None));
+            }
+            if n as usize % WINDOW == WINDOW - 1 {
+                self.core.flush();
+                std::thread::sleep(TURN);
             }
         }
         self.core.flush();
@@ -210,9 +217,9 @@ impl<'a> Driver<'a> {
             }
             self.flush();
             self.receive();
+            self.renew();
             if told.elapsed() > AGAIN {
                 told = Instant::now();
-                self.renew();
                 tell(Phase::Traffic, &self.result(begin.elapsed().as_secs_f64()));
             }
             if let Some(pps) = pps.filter(|_| due <= sent) {
@@ -226,10 +233,14 @@ impl<'a> Driver<'a> {
         });
     }
 
+    /// Renews leases of some subscribers: all have their turn soon.
     fn renew(&mut self) {
-        let numbering = self.numbering();
-        for (n, line) in (0..).zip(&mut self.at.subscribers.lines) {
-            line.renew(n, numbering.place(n), &mut |frame| self.access.queue(&frame));
+        let (numbering, now) = (self.numbering(), Instant::now());
+        let lines = &mut self.at.subscribers.lines;
+        for _ in 0..WINDOW.min(lines.len()) {
+            self.renewed = (self.renewed + 1) % lines.len();
+            let n = self.renewed as u32;
+            lines[self.renewed].renew(n, numbering.place(n), now, &mut |frame| self.access.queue(&frame));
         }
         self.access.flush();
     }

@@ -200,12 +200,19 @@ pub fn dhcp6_answer(packet: &[u8]) -> Option<(u32, Answer6)> {
             STATUS if fast::be16(content, 0)? != 0 => return None,
             IA_NA => {
                 for (_, content) in options(content.get(12..)?).filter(|(code, _)| *code == IA_ADDRESS) {
+                    // Not valid any more (RFC 8415, 18.2.10.1).
+                    if fast::be32(content, 20)? == 0 {
+                        continue;
+                    }
                     lease.address = address(content);
                     lease.valid_seconds = lease.valid_seconds.min(fast::be32(content, 20)?);
                 }
             }
             IA_PD => {
                 for (_, content) in options(content.get(12..)?).filter(|(code, _)| *code == IA_PREFIX) {
+                    if fast::be32(content, 4)? == 0 {
+                        continue;
+                    }
                     lease.prefix = address(content.get(9..)?).zip(content.get(8).copied());
                     lease.valid_seconds = lease.valid_seconds.min(fast::be32(content, 4)?);
                 }

@@ -103,20 +103,20 @@ impl Line {
     }
 
     /// Asks for leases anew of which half is over (RFC 2131, 4.4.5; RFC 8415, 18.2.4).
-    pub fn renew(&mut self, n: u32, place: Place, send: &mut dyn FnMut(Vec<u8>)) {
+    pub fn renew(&mut self, n: u32, place: Place, now: Instant, send: &mut dyn FnMut(Vec<u8>)) {
         let is_half_over = |since: Option<Instant>, seconds: u32| {
-            since.is_some_and(|since| since.elapsed().as_secs_f64() > f64::from(seconds) / 2.0)
+            since.is_some_and(|since| now.duration_since(since).as_secs_f64() > f64::from(seconds) / 2.0)
         };
         if let Some(offer) = &self.offer
             && is_half_over(self.leased, offer.lease_seconds.unwrap_or(u32::MAX))
         {
-            self.leased = Some(Instant::now());
+            self.leased = Some(now);
             send(frames::dhcp(mac(n), place, n, Some(offer)));
         }
         if let Some(lease) = &self.lease6
             && is_half_over(self.leased6, lease.valid_seconds)
         {
-            self.leased6 = Some(Instant::now());
+            self.leased6 = Some(now);
             send(frames6::dhcp6(n, mac(n), place, Ask::Renew, Some(lease)));
         }
     }

@@ -117,9 +117,13 @@ impl Receiver<'_> {
     fn dhcp(&mut self, frame: &[u8], packet: &[u8], is_6: bool) {
         let numbering = self.subscribers.numbering;
         let mut is_right = |n: u32| {
+            // Of somebody else's client.
+            if n >= self.args.subscribers {
+                return false;
+            }
             let is_right =
                 numbering.place(n).is_of(frame) && (frame[..6] == mac(n).0 || frame[..6] == Mac::BROADCAST.0);
-            self.control_wrong_tags += u64::from(!is_right && n < self.args.subscribers);
+            self.control_wrong_tags += u64::from(!is_right);
             is_right
         };
         if is_6 {
