@@ -5,6 +5,7 @@ mod access;
 mod garden;
 mod limits;
 mod own;
+mod relay;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ pub use limits::LineCount;
 use limits::PuntLimits;
 use own::Own;
 pub use own::Reinject;
+pub use relay::FROM_SERVERS;
 
 /// What a worker reports to control.
 pub enum Event {
@@ -68,7 +70,7 @@ pub struct ControlPacket {
     pub class: Class,
     /// The line it came by.
     pub line: Line,
-    /// The group of that line.
+    /// The group of that line; [`FROM_SERVERS`]: a DHCP server of the core has sent it.
     pub group: u16,
     /// The subscriber of that line, by handle, if there is one.
     pub subscriber: Option<u32>,
@@ -94,6 +96,8 @@ pub struct SlowPath {
     /// Answers on core links.
     responder: Responder,
     resolves: Limit,
+    /// Messages of DHCP servers.
+    servers: Limit,
     errors: Box<PeerLimit>,
     /// Answers to subscribers in walled gardens, and what makes their sequence numbers.
     redirects: Box<PeerLimit>,
@@ -116,6 +120,7 @@ impl SlowPath {
             limits: PuntLimits::new(rates, lines, seed),
             responder: Responder::default(),
             resolves: Limit::new(RESOLVES),
+            servers: relay::limit(rates),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             redirects: Box::new(PeerLimit::new(REDIRECTS_EACH, REDIRECTS, seed)),
             secret: RandomState::new(),
@@ -197,6 +202,7 @@ impl SlowPath {
     /// Other rates of control packets from now on.
     pub(crate) fn set_limits(&mut self, rates: &PuntSection) {
         self.limits.set(rates);
+        self.servers.set(relay::allowance(rates));
     }
 
     /// Drops what waits: the worker ends.
@@ -261,6 +267,7 @@ impl SlowPath {
                 self.resolve(lane.instance[i], slow::destination(&ip, packet), packet, env);
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
+            punts::DHCP_SERVER => self.punt_server_message(&frame, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
             punts::PING => return self.responder.ping(frame, env),
             punts::ROUTING | punts::ICMP_OTHER => {

@@ -17,8 +17,8 @@ use crate::{drops, punts};
 pub struct ParseAccess;
 
 /// UDP ports that DHCP servers and relays listen at (RFC 2131, 4.1; RFC 8415, 7.2).
-const DHCP4_SERVER: u16 = 67;
-const DHCP6_SERVER: u16 = 547;
+pub(super) const DHCP4_SERVER: u16 = 67;
+pub(super) const DHCP6_SERVER: u16 = 547;
 /// PPPoE discovery and session frames (RFC 2516, 4).
 const PPPOE: [u16; 2] = [0x8863, 0x8864];
 const IGMP: u8 = 2;
@@ -184,12 +184,24 @@ fn network(kind: u16, packet: &[u8], instance: u16, to_many: bool, state: &State
     }
 }
 
+/// Whether an address is that of a server that requests are relayed to: renewals are sent there, and pass the relay agent.
+fn is_server4(address: u32, instance: u16, state: &State) -> bool {
+    state.directory.is_dhcp_server(instance, std::net::Ipv4Addr::from(address).into())
+}
+
+/// As [`is_server4`].
+fn is_server6(address: u128, instance: u16, state: &State) -> bool {
+    state.directory.is_dhcp_server(instance, std::net::Ipv6Addr::from(address).into())
+}
+
 /// The class of an IPv4 packet that is not forwarded; none: it is.
 fn control4(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &State) -> Result<Option<Punt>, Drop> {
     let own = state.directory.is_own4(instance, ip.dst);
     let group = ip.dst >= 0xe000_0000;
     match ip.protocol {
-        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group) => return Ok(Some(punts::DHCP4)),
+        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group || is_server4(ip.dst, instance, state)) => {
+            return Ok(Some(punts::DHCP4));
+        }
         IGMP => return Ok(Some(punts::GROUP_MEMBERSHIP)),
         OSPF | VRRP if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
@@ -213,7 +225,9 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     match (ip.protocol, kind) {
         (protocol::ICMP6, Some(133..=137)) => return Ok(Some(punts::NEIGHBOUR)),
         (protocol::ICMP6, Some(130..=132 | 143)) => return Ok(Some(punts::GROUP_MEMBERSHIP)),
-        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group) => return Ok(Some(punts::DHCP6)),
+        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group || is_server6(dst, instance, state)) => {
+            return Ok(Some(punts::DHCP6));
+        }
         (OSPF | VRRP, _) if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }
