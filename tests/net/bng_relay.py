@@ -116,8 +116,9 @@ def kea(family, lifetime=60, address=None, pools=None, name="kea", options=()):
     expect("and goes on", child.poll() is None, child.poll() is None or child.stdout.read())
     return child
 
-def kea_log(family, name="kea"):
-    return open(f"{FOLDER}/{name}{family}/log").read()[-4000:]
+def kea_log(family):
+    path = f"{FOLDER}/kea{family}/log"
+    return open(path).read()[-4000:] if os.path.exists(path) else ""
 
 def line(n, mac, s_vlan=100):
     tap = f"tap{n}"
@@ -144,7 +145,7 @@ def udhcpc(tap, *options):
 
 def address_of(said):
     found = re.search(r"(?:bound|renew) ip=(\S+)", said)
-    expect("udhcpc has a lease", found, said + "".join(kea_log(4)))
+    expect("udhcpc has a lease", found, said + kea_log(4))
     return found[1]
 
 def use(tap, address):
@@ -340,8 +341,8 @@ def crash():
 
 def load():
     clients = 2000
-    gate = gateway(config(relay=""))
     kea(4, lifetime=3600)
+    gate = gateway(config(relay=""))
     tool = start("ip", "netns", "exec", SUB, sys.executable, f"{HERE}/perf_lines.py", "--interface", "sub0")
     said = tool.stdout.readline().strip()
     expect("lines are there", said == "ready", said)
@@ -393,13 +394,13 @@ while True:
     address = socket.inet_aton(answers[0] if len(answers) == 1 else answers.pop(0))
     reply = bytearray(data[:240])
     reply[0], reply[16:20] = 2, address
-    reply += bytes([53, 1, 2 if kind == 1 else 5, 54, 4]) + socket.inet_aton(own) + bytes([51, 4]) + struct.pack("!I", 5)
+    reply += bytes([53, 1, 2 if kind == 1 else 5, 54, 4]) + socket.inet_aton(own) + bytes([51, 4]) + struct.pack("!I", 12)
     reply += bytes([1, 4, 255, 255, 240, 0, 82, len(agent)]) + agent + bytes([255])
     s.sendto(bytes(reply), (socket.inet_ntoa(data[24:28]), 67))
 '''
 
 def rogue(own, *answers):
-    """A server that gives whoever asks those addresses, for 5 s."""
+    """A server that gives whoever asks those addresses, for 12 s."""
     inside(DN, "ip", "address", "replace", f"{own}/24", "dev", "dn0")
     child = start("ip", "netns", "exec", DN, sys.executable, "-c", ROGUE, own, *answers)
     said = child.stdout.readline().strip()
@@ -440,8 +441,8 @@ def hostile():
     expect("an address of the slice is taken", first == "100.64.0.9" and len(shown()) == 1, shown())
     said = run(*udhcpc_command("tap8", "-n", "-q", "-t", "2", "-T", "1"), check=False)
     expect("a second line does not get it", "bound" not in said and counted("relay4").get("address_taken", 0) >= 1, counted("relay4"))
-    expect("the first keeps it", [one["c_vlan"] for one in shown()] in ([7], []), shown())
-    wait_for("until it ends by itself, in 5 s", lambda: shown() == [] and "yes", 10)
+    expect("the first keeps it", [one["c_vlan"] for one in shown()] == [7], shown())
+    wait_for("until it ends by itself, in 12 s", lambda: shown() == [] and "yes", 20)
     second = address_of(run(*udhcpc_command("tap8", "-n", "-q"), check=False))
     expect("then the second line has it", second == "100.64.0.9" and [one["c_vlan"] for one in shown()] == [8], shown())
     storm = ("import socket, struct, sys\nsys.path.insert(0, sys.argv[1])\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
@@ -477,7 +478,6 @@ def failover():
     told = servers()
     expect("the silent server is shown by name", not told["198.18.0.10"]["answers"] and told["198.18.0.11"]["answers"], told)
     print(run(WEIR, "show", "dhcp", "--socket", SOCKET), flush=True)
-    events = run(WEIR, "log", "--socket", SOCKET, check=False)
     kea(4, address="198.18.0.10", name="first", pools=[{"pool": "100.64.4.10 - 100.64.4.250"}])
     line(8, "02:ca:00:00:00:08")
     def back():
