@@ -333,6 +333,7 @@ impl Dhcp4Server {
         }
         let reply = self.reply(request, message, Type::Ack).lease(address);
         mark(request, message).into_iter().for_each(|mark| pools.mark(slot, mark));
+        pools.take_from_server(slot);
         if pools.grant(slot, expiry, (Time::default() + lease).secs()) {
             self.actions.store(pools.place(slot), pools.record(slot), Some(reply));
             Ok(Outcome::Stored)

@@ -334,6 +334,7 @@ impl Dhcp6Server {
                     continue;
                 }
             };
+            pools.take_from_server(slot);
             if pools.grant(slot, expiry, ahead) {
                 to_store.push(slot);
             }

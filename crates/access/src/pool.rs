@@ -268,7 +268,7 @@ impl Pools {
             address: self.address(slot),
             prefix_len: self.prefix_len(slot),
             expiry: lease.stored,
-            server: self.learnt.get(&slot).map(|learnt| learnt.server),
+            server: self.server(slot),
         }
     }
 
@@ -588,8 +588,8 @@ impl Pools {
         (lease.state, lease.stored) = (State::Bound, expiry);
         self.bound += 1;
         self.most_bound = self.most_bound.max(self.bound);
-        if let Some(server) = record.server {
-            self.learnt.insert(slot, Learnt { server, address });
+        if record.server.is_some() || self.address(slot) != address {
+            self.learnt.insert(slot, Learnt { server: record.server, address });
         }
         Ok(slot)
     }

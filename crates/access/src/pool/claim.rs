@@ -10,8 +10,8 @@ use std::time::Duration;
 /// What a server has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learnt {
-    /// Address of the server.
-    pub server: IpAddr,
+    /// Address of the server; none: the gateway has renewed it since.
+    pub server: Option<IpAddr>,
     /// The address, or the first address of the prefix; IPv4 mapped.
     pub address: Ipv6Addr,
 }
@@ -106,6 +106,13 @@ impl Pools {
 
     /// The server that has granted the lease in a slot; none: it is the gateway's own.
     pub fn server(&self, slot: u32) -> Option<IpAddr> {
-        self.learnt.get(&slot).map(|learnt| learnt.server)
+        self.learnt.get(&slot).and_then(|learnt| learnt.server)
+    }
+
+    /// The gateway itself grants the lease in a slot from now on, with the address that it has.
+    pub(crate) fn take_from_server(&mut self, slot: u32) {
+        if let Some(learnt) = self.learnt.get_mut(&slot) {
+            learnt.server = None;
+        }
     }
 }

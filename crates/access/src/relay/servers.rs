@@ -97,6 +97,11 @@ impl Servers {
         chosen
     }
 
+    /// Whether a server does not answer.
+    pub(super) fn is_silent(&self, server: (usize, IpAddr)) -> bool {
+        self.all.get(&server).is_some_and(|health| health.is_silent)
+    }
+
     fn asked(&mut self, server: (usize, IpAddr), expects: bool, now: Time) {
         let health = self.all.entry(server).or_default();
         health.requests += 1;

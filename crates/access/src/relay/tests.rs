@@ -168,6 +168,75 @@ fn stored_lease_of_a_server_is_restored() {
 }
 
 #[test]
+fn gateway_renews_what_a_server_has_leased() {
+    let mut rig = Rig::new(group4());
+    rig.bind(7, MAC, [10, 0, 0, 9]);
+    let options = dhcp4::Options { prefix_len: 24, ..dhcp4::Options::default() };
+    let group = dhcp4::Group { server: GATEWAY, lease: Duration::from_secs(3600), options };
+    let mut server = dhcp4::Dhcp4Server::new(dhcp4::Config::default(), [(1, group)]).expect("good options");
+    let mut renewal = bootp(1, Type::Request, MAC, &[]);
+    renewal[12..16].copy_from_slice(&[10, 0, 0, 9]);
+    let from = Ipv4Addr::new(10, 0, 0, 9);
+    let request = dhcp4::Request { line: line(7), group: 1, source: MAC, from, routed: false, octets: &renewal };
+    assert_eq!(server.receive(&mut rig.pools[0], rig.now, &request), dhcp4::Outcome::Stored);
+    let Some(Action::Store(_, record)) = server.next_action() else { panic!("it is stored") };
+    assert_eq!((record.ip4(), record.server), (Some(from), None));
+}
+
+#[test]
+fn request_goes_to_the_server_whose_offer_is_taken() {
+    let second = Ipv4Addr::new(198, 18, 0, 11);
+    let mut rig = Rig::new(v4::Group { servers: vec![SERVER, second], ..group4() });
+    let sent_to = |rig: &mut Rig| {
+        let mut to_servers = Vec::new();
+        while let Some(action) = rig.relay.next_action() {
+            match action {
+                Action::Send(Output::ToServer { to, octets, .. }) => {
+                    to_servers.push(to);
+                    let agent = dhcp4::Tlvs::of(&octets).find(|(code, _)| *code == 82);
+                    rig.agent = agent.map(|(_, data)| data.to_vec()).unwrap_or_default();
+                }
+                Action::Store(ticket, _) => rig.relay.durable(ticket),
+                _ => {}
+            }
+        }
+        to_servers
+    };
+    rig.client(7, MAC, &bootp(1, Type::Discover, MAC, &[]));
+    assert_eq!(sent_to(&mut rig), [SERVER, second]);
+    let reply = |rig: &Rig, kind, host| {
+        let mut octets = bootp(2, kind, MAC, &[(51, &[0, 0, 1, 0]), (82, &rig.agent)]);
+        octets[16..20].copy_from_slice(&[10, 0, 0, host]);
+        octets[24..28].copy_from_slice(&GATEWAY.octets());
+        octets
+    };
+    for (server, host) in [(SERVER, 9), (second, 10)] {
+        let offer = reply(&rig, Type::Offer, host);
+        assert_eq!(rig.server_sends(server, &offer), v4::Outcome::Offered);
+    }
+    // Both are known to the client as the gateway.
+    let taken = bootp(1, Type::Request, MAC, &[(54, &GATEWAY.octets()), (50, &[10, 0, 0, 10])]);
+    for _ in 0..2 {
+        rig.client(7, MAC, &taken);
+        assert_eq!(sent_to(&mut rig), [second], "a repetition goes there, too");
+    }
+    let ack = reply(&rig, Type::Ack, 10);
+    assert_eq!(rig.server_sends(second, &ack), v4::Outcome::Acknowledged);
+    sent_to(&mut rig);
+    let mut renewal = bootp(1, Type::Request, MAC, &[]);
+    renewal[12..16].copy_from_slice(&[10, 0, 0, 10]);
+    rig.client(7, MAC, &renewal);
+    assert_eq!(sent_to(&mut rig), [second], "the one that has granted the lease renews it");
+    for _ in 0..4 {
+        rig.now = rig.now + Duration::from_secs(1);
+        rig.client(7, MAC, &renewal);
+    }
+    sent_to(&mut rig);
+    rig.client(7, MAC, &renewal);
+    assert_eq!(sent_to(&mut rig), [SERVER, second], "all, when it does not answer");
+}
+
+#[test]
 fn addresses_of_nobodys_slice_are_refused() {
     let mut rig = Rig::new(group4());
     let request = bootp(1, Type::Request, MAC, &[]);

@@ -9,13 +9,16 @@ use crate::pool::{Learnt, NotClaimed, Pools, Refusal, State};
 use crate::subscriber::{Identity, Vlans};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Mac;
 
 /// How long a claimed address is held until its lease is granted, which is at once.
 const HOLD: Duration = Duration::from_secs(10);
+
+/// Offers to one request that are remembered.
+const MOST_OFFERS: usize = 16;
 
 /// What becomes of option 82 in a client's message (RFC 3046, 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +158,8 @@ struct Waiting<C> {
     /// Option 82 as servers have it.
     agent: Vec<u8>,
     mark: Option<u32>,
-    answered: bool,
+    /// Servers that have made an offer, and the addresses.
+    offers: Vec<(Ipv4Addr, Ipv4Addr)>,
     context: C,
 }
 
@@ -226,7 +230,7 @@ impl<C: Copy> Relay<C> {
 
     /// Drops requests whose time is over.
     pub fn expire(&mut self, now: Time) {
-        self.unanswered += self.waiting.expire(now, |request| !request.answered);
+        self.unanswered += self.waiting.expire(now, |request| request.offers.is_empty());
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -284,6 +288,8 @@ impl<C: Copy> Relay<C> {
         let identifier = message.client_id.map_or(0, |id| identifier_hash(&[id]));
         let client = ClientKey { line: request.line, mac: message.chaddr.0, identifier };
         let key = LeaseKey { kind: Kind::Ip4, client };
+        let id = (message.xid, message.chaddr.0);
+        let chosen = self.chosen((pools, servers), &group, (&message, request.line), &key);
         let outcome = match message.kind {
             Type::Release => self.give_up(pools, request, &message, (&key, message.ciaddr))?,
             Type::Decline => {
@@ -300,11 +306,11 @@ impl<C: Copy> Relay<C> {
                     kept: kept.map(<[u8]>::to_vec),
                     agent,
                     mark: dhcp4::mark(request, &message),
-                    answered: false,
+                    offers: self.offers(&id, request.line),
                     context,
                 };
                 let owner = Identity::of(&client, group.vlans);
-                let noted = self.waiting.insert(now, (message.xid, message.chaddr.0), owner, waiting);
+                let noted = self.waiting.insert(now, id, owner, waiting);
                 noted.map_err(|full| match full {
                     Full::Line => Outcome::LineRequests,
                     Full::Total => Outcome::AllRequests,
@@ -313,10 +319,48 @@ impl<C: Copy> Relay<C> {
             }
         };
         let expects = outcome == Outcome::Forwarded;
-        for to in servers.choose((group.instance, &group.servers[..]), group.order, expects, now) {
+        let (to, order) = chosen.as_ref().map_or((&group.servers[..], group.order), |one| (&one[..], Order::All));
+        for to in servers.choose((group.instance, to), order, expects, now) {
             self.actions.send(Output::ToServer { group: request.group, from: giaddr, to, octets: octets.clone() });
         }
         Ok(outcome)
+    }
+
+    /// Offers that a client's request has had.
+    fn offers(&self, id: &(u32, [u8; 6]), line: Line) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+        self.waiting.find(id, |request| request.line == line).map(|request| request.offers.clone()).unwrap_or_default()
+    }
+
+    /// The one server that a message is for; none: for those of the group. Servers that share an identifier (RFC 5107) would
+    /// all take a REQUEST for theirs, and one that does not know a lease would refuse to renew it.
+    fn chosen(
+        &self,
+        (pools, servers): (&Pools, &Servers),
+        group: &Group,
+        (message, line): (&Message<'_>, Line),
+        key: &LeaseKey,
+    ) -> Option<[Ipv4Addr; 1]> {
+        let of_lease = || {
+            let slot = pools.find(key).filter(|slot| pools.lease(*slot).state() != State::Idle)?;
+            match pools.server(slot)? {
+                IpAddr::V4(server) => Some(server),
+                IpAddr::V6(_) => None,
+            }
+        };
+        let of_offer = |address: Ipv4Addr| {
+            let offers = self.offers(&(message.xid, message.chaddr.0), line);
+            offers.iter().find(|(_, offered)| *offered == address).map(|(server, _)| *server)
+        };
+        let chosen = match message.kind {
+            Type::Request if message.ciaddr.is_unspecified() => {
+                let named = message.server.filter(|server| group.servers.contains(server));
+                named.or_else(|| message.server.and(message.requested).and_then(of_offer))
+            }
+            Type::Request => of_lease().filter(|server| !servers.is_silent((group.instance, (*server).into()))),
+            Type::Release | Type::Decline => of_lease(),
+            _ => None,
+        };
+        chosen.filter(|server| group.servers.contains(server)).map(|server| [server])
     }
 
     /// RELEASE and DECLINE (RFC 2131, 4.4.4 and 4.4.6): there is no reply, so the lease ends now.
@@ -402,7 +446,9 @@ impl<C: Copy> Relay<C> {
         };
         let is_same = |known: &Waiting<C>| known.key == request.key && known.agent == request.agent;
         if message.kind == Type::Offer {
-            self.waiting.find_mut(&id, is_same).into_iter().for_each(|known| known.answered = true);
+            if let Some(known) = self.waiting.find_mut(&id, is_same).filter(|known| known.offers.len() < MOST_OFFERS) {
+                known.offers.push((received.from, message.yiaddr));
+            }
         } else {
             self.waiting.take(&id, is_same);
         }
@@ -450,7 +496,7 @@ impl<C: Copy> Relay<C> {
         if let Some(slot) = before.filter(|slot| pools.address(*slot) != address) {
             self.give_back(pools, slot);
         }
-        let learnt = Learnt { server: server.into(), address };
+        let learnt = Learnt { server: Some(server.into()), address };
         let slot = pools.claim(key, request.group, (learnt, 128), now, HOLD)?;
         request.mark.into_iter().for_each(|mark| pools.mark(slot, mark));
         let expiry = (now + Duration::from_secs(lease.into())).secs();

@@ -394,7 +394,7 @@ impl<C: Copy> Relay<C> {
             if let Some(slot) = live.filter(|slot| pools.address(*slot) != address) {
                 self.give_back(pools, slot);
             }
-            let learnt = Learnt { server: server.into(), address };
+            let learnt = Learnt { server: Some(server.into()), address };
             let slot = pools.claim(key, request.group, (learnt, prefix_len), now, HOLD)?;
             claimed.push((slot, (now + Duration::from_secs(valid.into())).secs()));
         }
