@@ -107,6 +107,9 @@ fn association(kind: Kind, data: &[u8]) -> Option<ReplyIa> {
     Some(ia)
 }
 
+/// Peer address, Interface-Id and content of a Relay-reply.
+type Outer<'a> = (Ipv6Addr, Option<&'a [u8]>, &'a [u8]);
+
 impl<'a> RelayReply<'a> {
     /// Parses a UDP payload: a Relay-reply, with those to further agents inside. `None`: it is another message, or cut off.
     pub fn parse(octets: &'a [u8]) -> Option<Self> {
@@ -139,8 +142,7 @@ impl<'a> RelayReply<'a> {
         Some(this)
     }
 
-    /// Peer address, Interface-Id and content of a Relay-reply.
-    fn outer(octets: &'a [u8]) -> Option<(Ipv6Addr, Option<&'a [u8]>, &'a [u8])> {
+    fn outer(octets: &'a [u8]) -> Option<Outer<'a>> {
         if octets.first() != Some(&RELAY_REPL) {
             return None;
         }
