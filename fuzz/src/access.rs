@@ -170,7 +170,7 @@ impl Relayed6 {
         let mut wrapped = [&[13, 0][..], &[0; 16], &request.from.octets(), &[0, 18, 0, 1, b'c', 0, 9]].concat();
         wrapped.extend_from_slice(&(request.octets.len() as u16).to_be_bytes()); // at most 255
         wrapped.extend_from_slice(request.octets);
-        if let Some(kind) = wrapped.get_mut(41) {
+        if let Some(kind) = wrapped.get_mut(43) {
             *kind = if *kind == 13 { 13 } else { 7 };
         }
         for octets in [request.octets, &wrapped] {

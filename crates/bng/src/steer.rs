@@ -49,8 +49,8 @@ pub struct Directory {
     near4: Box<[u64]>,
     near6: Box<[u64]>,
     own: Own,
-    /// DHCP servers that requests are relayed to.
-    dhcp_servers: Vec<(InstanceId, IpAddr)>,
+    /// DHCP servers that requests are relayed to, by group and VRF.
+    dhcp_servers: Vec<(u16, InstanceId, IpAddr)>,
 }
 
 /// The gateway's own addresses.
@@ -146,10 +146,10 @@ impl Directory {
             }
             group.gateways.iter().for_each(|address| this.own.add(group.instance, *address));
         }
-        for (group, plan) in config.group.iter().zip(&layout.groups) {
+        for ((group, plan), n) in config.group.iter().zip(&layout.groups).zip(0..) {
             let relay = group.sessions.as_ref().and_then(|sessions| sessions.relay.as_ref());
             let servers = relay.map(|relay| &relay.servers[..]).unwrap_or_default();
-            this.dhcp_servers.extend(servers.iter().map(|server| (plan.instance, *server)));
+            this.dhcp_servers.extend(servers.iter().map(|server| (n, plan.instance, *server)));
         }
         this.own_outside(layout)?;
         this.untranslated.sort_unstable();
@@ -258,7 +258,12 @@ impl Directory {
 
     /// Whether requests are relayed to a DHCP server of that address in that VRF.
     pub(crate) fn is_dhcp_server(&self, instance: InstanceId, address: IpAddr) -> bool {
-        self.dhcp_servers.contains(&(instance, address))
+        self.dhcp_servers.iter().any(|(_, vrf, server)| (*vrf, *server) == (instance, address))
+    }
+
+    /// Whether requests of a group are relayed to a DHCP server of that address.
+    pub(crate) fn relays_to(&self, group: u16, address: IpAddr) -> bool {
+        self.dhcp_servers.iter().any(|(of, _, server)| (*of, *server) == (group, address))
     }
 
     /// The worker that owns a frame's subscriber; none: no group's, or of the core's own link.

@@ -99,7 +99,15 @@ fn renewal_to_the_server() -> Case {
         "A client renews its lease at the server itself (RFC 2131, 4.4.5): it passes the relay agent; other packets to the server are routed.",
     );
     let other = ip4(SUB, DHCP_SERVER).udp(68, 69).payload("other");
+    // A line of a group that is not relayed, with a relay agent of its own.
+    let elsewhere = ip4(Ipv4Addr::new(100, 66, 0, 10), DHCP_SERVER).udp(67, 67).payload("own");
     relayed(case)
+        .send("acc", &eth(OTHER_MAC, ACC_MAC).vlan(300).carrying(&elsewhere))
+        .expect(
+            "core",
+            &eth(CORE_MAC, ROUTER_MAC)
+                .carrying(&ip4(Ipv4Addr::new(100, 66, 0, 10), DHCP_SERVER).ttl(63).udp(67, 67).payload("own")),
+        )
         .send("acc", &line(SUB_MAC, GW_MAC).carrying(&ip4(SUB, DHCP_SERVER).udp(68, 67).payload("renewal")))
         .send("acc", &line(SUB_MAC, GW_MAC).carrying(&other))
         .expect(
