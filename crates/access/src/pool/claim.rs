@@ -1,5 +1,5 @@
-//! Leases that a DHCP server of the core has granted, as relay agents learn them: they take their place among those of the
-//! group's pools, so that no address is two subscribers'.
+//! Leases that a DHCP server of the core has granted, as relay agents learn them: they take their place among those
+//! of the group's pools, so that no address is two subscribers'.
 
 use super::{Pools, Refusal, State};
 use crate::Time;
@@ -19,8 +19,8 @@ pub struct Learnt {
 /// Why a lease of another server has no place in the pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotClaimed {
-    /// The address is in no slice of the group, is one of the gateway's or a static subscriber's, or the prefix has another
-    /// length than those of the slice.
+    /// The address is in no slice of the group, is one of the gateway's or a static subscriber's, or the prefix has
+    /// another length than those of the slice.
     Outside,
     /// Another client has the lease in this slot. Of IPv6 addresses, a /64 is one subscriber's.
     Taken(u32),
@@ -64,8 +64,8 @@ impl Pools {
         if has_one { Ok(()) } else { self.admit(key, group).map_err(NotClaimed::Limit) }
     }
 
-    /// A lease that a server has granted, in the pools: to be granted next. A lease of the client with another address is to
-    /// be ended before.
+    /// A lease that a server has granted, in the pools: to be granted next. A lease of the client with another
+    /// address is to be ended before.
     ///
     /// # Errors
     /// Why it has no place here.

@@ -133,8 +133,8 @@ pub struct ServerMessage<'a> {
 }
 
 impl<'a> ServerMessage<'a> {
-    /// Parses a UDP payload: a BOOTREPLY to an Ethernet client with a type that servers send. `None`: it is another, or cut
-    /// off.
+    /// Parses a UDP payload: a BOOTREPLY to an Ethernet client with a type that servers send. `None`: it is another,
+    /// or cut off.
     pub fn parse(octets: &'a [u8]) -> Option<Self> {
         let head: &[u8; 240] = octets.first_chunk()?;
         if head[..3] != [2, 1, 6] || head[236..] != MAGIC {

@@ -111,7 +111,8 @@ fn association(kind: Kind, data: &[u8]) -> Option<ReplyIa> {
 type Outer<'a> = (Ipv6Addr, Option<&'a [u8]>, &'a [u8]);
 
 impl<'a> RelayReply<'a> {
-    /// Parses a UDP payload: a Relay-reply, with those to further agents inside. `None`: it is another message, or cut off.
+    /// Parses a UDP payload: a Relay-reply, with those to further agents inside. `None`: it is another message, or
+    /// cut off.
     pub fn parse(octets: &'a [u8]) -> Option<Self> {
         let (peer, interface_id, inner) = Self::outer(octets)?;
         let (mut message, mut depth) = (inner, 0);

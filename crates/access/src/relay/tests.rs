@@ -580,7 +580,10 @@ fn options4() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
 
 proptest! {
     #[test]
-    fn options_pass_both_ways_unchanged(options in options4(), agent in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn options_pass_both_ways_unchanged(
+        options in options4(),
+        agent in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
         let listed: Vec<_> = options.iter().map(|(code, data)| (*code, &data[..])).collect();
         let octets = bootp(1, Type::Discover, MAC, &listed);
         let forwarded = forward4(&octets, GATEWAY, &agent, 4).expect("forwarded");
@@ -600,7 +603,8 @@ proptest! {
     #[test]
     fn what_is_wrapped_is_unwrapped(inner in proptest::collection::vec(any::<u8>(), 4..300), id in "[a-z:.0-9]{1,30}") {
         prop_assume!(![12, 13].contains(&inner[0]));
-        let by = ForwardedBy { link: SERVER6, peer: PEER, interface_id: id.as_bytes(), remote_id: (9, b"r"), client: Some(MAC) };
+        let (link, peer, interface_id, client) = (SERVER6, PEER, id.as_bytes(), Some(MAC));
+        let by = ForwardedBy { link, peer, interface_id, remote_id: (9, b"r"), client };
         let mut wrapped = forward6(&inner, &by).expect("it fits");
         wrapped[0] = 13;
         if let Some(reply) = RelayReply::parse(&wrapped) {
@@ -609,7 +613,9 @@ proptest! {
     }
 
     #[test]
-    fn servers_cannot_make_two_owners(steps in proptest::collection::vec((0u16..4, 0u8..4, 2u8..6, any::<bool>()), 1..60)) {
+    fn servers_cannot_make_two_owners(
+        steps in proptest::collection::vec((0u16..4, 0u8..4, 2u8..6, any::<bool>()), 1..60),
+    ) {
         let mut rig = Rig::new(v4::Group { moves: true, ..group4() });
         for (c_vlan, mac, host, later) in steps {
             let mac = Mac([2, 0, 0, 0, 0, mac]);

@@ -1,5 +1,5 @@
-//! Requests that were forwarded and wait for a reply: a bounded number in all, of a subscriber and of a line, for a bounded
-//! time.
+//! Requests that were forwarded and wait for a reply: a bounded number in all, of a subscriber and of a line, for a
+//! bounded time.
 
 use crate::subscriber::Identity;
 use crate::{Line, Time};

@@ -44,8 +44,8 @@ pub struct Group {
     pub order: Order,
     /// The relay agent's address, by which servers choose the subnet and which they reply to.
     pub giaddr: Ipv4Addr,
-    /// The gateway's address towards the clients: source of replies. If it is not giaddr, servers choose the subnet by it
-    /// (RFC 3527).
+    /// The gateway's address towards the clients: source of replies. If it is not giaddr, servers choose the subnet
+    /// by it (RFC 3527).
     pub gateway: Ipv4Addr,
     /// Servers give `gateway` as their identifier (RFC 5107).
     pub server_override: bool,
@@ -331,8 +331,8 @@ impl<C: Copy> Relay<C> {
         self.waiting.find(id, |request| request.line == line).map(|request| request.offers.clone()).unwrap_or_default()
     }
 
-    /// The one server that a message is for; none: for those of the group. Servers that share an identifier (RFC 5107) would
-    /// all take a REQUEST for theirs, and one that does not know a lease would refuse to renew it.
+    /// The one server that a message is for; none: for those of the group. Servers that share an identifier (RFC
+    /// 5107) would all take a REQUEST for theirs, and one that does not know a lease would refuse to renew it.
     fn chosen(
         &self,
         (pools, servers): (&Pools, &Servers),
