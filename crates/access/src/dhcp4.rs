@@ -7,13 +7,12 @@
 //! What is stored ends one lease later than what the client is told, so that two of three renewals at T1 write nothing.
 
 mod message;
-mod relay;
 mod reply;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use message::{MAGIC, Options as Tlvs};
 pub use message::{Malformed, Message, Type, class};
-pub use relay::{Relay, RelayDrop};
 pub use reply::{BadOption, Destination, Options, Reply};
 
 use crate::action::Place;
@@ -334,6 +333,7 @@ impl Dhcp4Server {
         }
         let reply = self.reply(request, message, Type::Ack).lease(address);
         mark(request, message).into_iter().for_each(|mark| pools.mark(slot, mark));
+        pools.take_from_server(slot);
         if pools.grant(slot, expiry, (Time::default() + lease).secs()) {
             self.actions.store(pools.place(slot), pools.record(slot), Some(reply));
             Ok(Outcome::Stored)
@@ -405,14 +405,14 @@ impl Dhcp4Server {
 }
 
 /// The slot of a client's lease, if it is of that address and has not ended.
-fn lease_of(pools: &Pools, key: &LeaseKey, address: Ipv4Addr) -> Option<u32> {
+pub(crate) fn lease_of(pools: &Pools, key: &LeaseKey, address: Ipv4Addr) -> Option<u32> {
     let slot = pools.find(key)?;
     (pools.lease(slot).state() != State::Idle && pools.ip4(slot) == Some(address)).then_some(slot)
 }
 
 /// Whether a message that no relay agent has forwarded is, for certain, of a client behind a router: it comes from the
 /// address that the client has (RFC 2131 clause 4.3.2, RENEWING).
-fn is_routed(pools: &Pools, request: &Request<'_>, message: &Message<'_>, key: &LeaseKey) -> bool {
+pub(crate) fn is_routed(pools: &Pools, request: &Request<'_>, message: &Message<'_>, key: &LeaseKey) -> bool {
     let has_address = || {
         let slot = lease_of(pools, key, message.ciaddr);
         slot.is_some_and(|slot| pools.lease(slot).state() == State::Bound)
@@ -422,7 +422,7 @@ fn is_routed(pools: &Pools, request: &Request<'_>, message: &Message<'_>, key: &
 
 /// A number of what the access node calls the line (option 82), also if there is none, never 0. None: the message came by
 /// a relay agent or router, which does not name the line each time.
-fn mark(request: &Request<'_>, message: &Message<'_>) -> Option<u32> {
+pub(crate) fn mark(request: &Request<'_>, message: &Message<'_>) -> Option<u32> {
     if !message.giaddr.is_unspecified() || message.chaddr != request.source {
         return None;
     }
@@ -433,6 +433,6 @@ fn mark(request: &Request<'_>, message: &Message<'_>) -> Option<u32> {
 
 /// Whether a message came by the line that the lease is used by, as far as access nodes tell lines apart: in a VLAN pair of
 /// many, hardware addresses may be invented.
-fn is_of_line(pools: &Pools, slot: u32, request: &Request<'_>, message: &Message<'_>) -> bool {
+pub(crate) fn is_of_line(pools: &Pools, slot: u32, request: &Request<'_>, message: &Message<'_>) -> bool {
     mark(request, message).is_none_or(|mark| pools.is_marked(slot, mark))
 }

@@ -13,7 +13,8 @@ use crate::dhcp4::counters;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::pool::{Pools, State};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
-use message::{code, put};
+pub(crate) use message::{ETHERNET, Options, RELAY_FORW, RELAY_REPL, address};
+pub(crate) use message::{code, put};
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -333,6 +334,7 @@ impl Dhcp6Server {
                     continue;
                 }
             };
+            pools.take_from_server(slot);
             if pools.grant(slot, expiry, ahead) {
                 to_store.push(slot);
             }

@@ -1,16 +1,20 @@
-//! A lease as the ledger keeps it: a fixed form of [`RECORD_LEN`] bytes with a version.
+//! A lease as the ledger keeps it: a fixed form of [`RECORD_LEN`] bytes with a version; [`RELAYED_LEN`] of one that another
+//! server has granted.
 //!
 //! ```text
-//! | version, 1 = 1 | kind, 1 | group, 2 | port, 2 | S-VLAN, 2 | C-VLAN, 2 | MAC, 6 |     0
+//! | version, 1 = 1 or 2 | kind, 1 | group, 2 | port, 2 | S-VLAN, 2 | C-VLAN, 2 | MAC, 6 |     0
 //! | identifier, 8 | length of the prefix, 1 | address or prefix, 16 | expiry, 4 |        16
+//! | server, 16: in version 2 only |                                                     45
 //! ```
 //! Numbers are big-endian; an IPv4 address is written as an IPv4-mapped IPv6 address.
 
 use crate::{ClientKey, Line};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of an encoded record in bytes.
 pub const RECORD_LEN: usize = 45;
+/// Length of an encoded record with the server that has granted the lease, in bytes.
+pub const RELAYED_LEN: usize = 61;
 
 /// Kind of lease; the number is part of the stored record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,16 +50,18 @@ pub struct LeaseRecord {
     pub prefix_len: u8,
     /// When it ends, in seconds since the Unix epoch; later than what the client was told.
     pub expiry: u32,
+    /// The server of the core that has granted it; none: the gateway itself.
+    pub server: Option<IpAddr>,
 }
 
 /// Error of [`LeaseRecord::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// Length in bytes, which is not [`RECORD_LEN`].
-    #[error("lease record of {0} bytes; version 1 has {RECORD_LEN}")]
+    /// Length in bytes, which is not the version's.
+    #[error("lease record of {0} bytes; version 1 has {RECORD_LEN}, version 2 {RELAYED_LEN}")]
     Length(usize),
     /// Version of the format, which this release does not read.
-    #[error("lease record of version {0}; this release reads version 1")]
+    #[error("lease record of version {0}; this release reads versions 1 and 2")]
     Version(u8),
     /// Name of a field whose value is out of range.
     #[error("lease record with an invalid {0}")]
@@ -68,11 +74,11 @@ impl LeaseRecord {
         self.address.to_ipv4_mapped()
     }
 
-    /// Encodes the record in the format of version 1.
-    pub fn encode(&self) -> [u8; RECORD_LEN] {
-        let mut out = [0; RECORD_LEN];
+    /// Encodes the record: in version 1, or, with a server, in version 2.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; RECORD_LEN];
         let ClientKey { line, mac, identifier } = self.key.client;
-        out[..2].copy_from_slice(&[1, self.key.kind as u8]);
+        out[..2].copy_from_slice(&[if self.server.is_some() { 2 } else { 1 }, self.key.kind as u8]);
         out[2..4].copy_from_slice(&self.group.to_be_bytes());
         out[4..6].copy_from_slice(&line.port.to_be_bytes());
         out[6..8].copy_from_slice(&line.s_vlan.to_be_bytes());
@@ -82,16 +88,25 @@ impl LeaseRecord {
         out[24] = self.prefix_len;
         out[25..41].copy_from_slice(&self.address.octets());
         out[41..45].copy_from_slice(&self.expiry.to_be_bytes());
+        match self.server {
+            Some(IpAddr::V4(server)) => out.extend_from_slice(&server.to_ipv6_mapped().octets()),
+            Some(IpAddr::V6(server)) => out.extend_from_slice(&server.octets()),
+            None => {}
+        }
         out
     }
 
     /// Decodes what [`LeaseRecord::encode`] has written.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadRecord> {
-        match bytes.first() {
-            Some(1) | None => {}
+        let wanted = match bytes.first() {
+            Some(1) | None => RECORD_LEN,
+            Some(2) => RELAYED_LEN,
             Some(other) => return Err(BadRecord::Version(*other)),
-        }
-        let b: &[u8; RECORD_LEN] = bytes.try_into().map_err(|_| BadRecord::Length(bytes.len()))?;
+        };
+        let b: &[u8; RECORD_LEN] =
+            bytes.first_chunk().filter(|_| bytes.len() == wanted).ok_or(BadRecord::Length(bytes.len()))?;
+        let server = bytes.get(RECORD_LEN..).and_then(|octets| <[u8; 16]>::try_from(octets).ok()).map(Ipv6Addr::from);
+        let server = server.map(|server| server.to_ipv4_mapped().map_or(IpAddr::from(server), IpAddr::from));
         let kind = match b[1] {
             4 => Kind::Ip4,
             6 => Kind::Na,
@@ -118,6 +133,7 @@ impl LeaseRecord {
             address,
             prefix_len,
             expiry: u32::from_be_bytes([b[41], b[42], b[43], b[44]]),
+            server,
         })
     }
 }

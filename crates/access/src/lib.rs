@@ -1,5 +1,5 @@
 //! Access protocols of a broadband or cable gateway, for its control thread: address pools, the DHCPv4 and DHCPv6
-//! servers, option 82, router advertisements, and the decisions of the ARP and ND guards.
+//! servers, the relay agents of both, option 82, router advertisements, and the decisions of the ARP and ND guards.
 //!
 //! The crate does no I/O and has no clock: packets, the time and what the ledger has stored are arguments; replies and
 //! records to store come out as [`Action`]s.
@@ -14,6 +14,7 @@ pub mod option82;
 pub mod pool;
 pub mod queue;
 pub mod ra;
+pub mod relay;
 pub mod subscriber;
 
 mod action;

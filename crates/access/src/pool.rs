@@ -8,6 +8,7 @@
 //! Law, tested: at any time an address belongs to at most one lease, and to none while excluded or in quarantine.
 
 mod blocks;
+mod claim;
 mod reload;
 mod settings;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+pub use claim::{Learnt, NotClaimed};
 pub use reload::LeftOut;
 
 /// Ended leases that are remembered beyond the most that were ever leased at once.
@@ -108,6 +110,8 @@ pub struct Pools {
     /// Leases that are offered or granted.
     live: usize,
     number: u16,
+    /// Of leases that another server has granted: by slot, that server and the address.
+    learnt: HashMap<u32, Learnt>,
 }
 
 /// Bytes of a hash table; an estimate: 8 entries in 7, and one byte.
@@ -172,6 +176,7 @@ impl Pools {
             most_bound: 0,
             live: 0,
             number: 0,
+            learnt: HashMap::new(),
         })
     }
 
@@ -227,6 +232,9 @@ impl Pools {
 
     /// Its address, or the first of its prefix; IPv4 mapped.
     pub fn address(&self, slot: u32) -> Ipv6Addr {
+        if let Some(learnt) = self.learnt.get(&slot) {
+            return learnt.address;
+        }
         let lease = self.lease(slot);
         self.pools[usize::from(lease.pool)].address(lease.block)
     }
@@ -260,6 +268,7 @@ impl Pools {
             address: self.address(slot),
             prefix_len: self.prefix_len(slot),
             expiry: lease.stored,
+            server: self.server(slot),
         }
     }
 
@@ -303,6 +312,11 @@ impl Pools {
         }
         self.admit(&key, group)?;
         let (pool, block) = self.choose(group, key.kind, wanted)?;
+        Ok(self.begin(key, (pool, block), until))
+    }
+
+    /// A new lease of a free block, which ends at `until` unless it is granted.
+    fn begin(&mut self, key: LeaseKey, (pool, block): (u16, u32), until: u32) -> u32 {
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
         let lease = Lease::idle(key, pool, block);
         match self.leases.get_mut(slot as usize) {
@@ -316,7 +330,7 @@ impl Pools {
         }
         self.index.insert(key, slot);
         self.start(slot, until);
-        Ok(slot)
+        slot
     }
 
     fn admit(&self, key: &LeaseKey, group: u16) -> Result<(), Refusal> {
@@ -452,6 +466,7 @@ impl Pools {
         (lease.state, lease.stored) = (State::Idle, 0);
         self.live -= 1;
         let key = lease.key;
+        self.learnt.remove(&slot);
         let (owner, line) = (self.owner(&key.client, group), key.client.line);
         self.uncount(owner, self.pair(&key, group));
         if let Some(count) = self.ports.get_mut(&line.port) {
@@ -573,6 +588,9 @@ impl Pools {
         (lease.state, lease.stored) = (State::Bound, expiry);
         self.bound += 1;
         self.most_bound = self.most_bound.max(self.bound);
+        if record.server.is_some() || self.address(slot) != address {
+            self.learnt.insert(slot, Learnt { server: record.server, address });
+        }
         Ok(slot)
     }
 

@@ -3,7 +3,7 @@
 use crate::lease::{Kind, LeaseRecord};
 use crate::{ClientKey, Line};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 
 /// How lines of a subscriber group identify subscribers.
@@ -46,6 +46,8 @@ pub struct Subscriber {
     pub slaac: Option<Ipv6Addr>,
     /// Its delegated prefix and that prefix's length.
     pub pd: Option<(Ipv6Addr, u8)>,
+    /// Servers of the core that have granted its latest leases of IPv4 and of IPv6; none: the gateway has.
+    pub servers: [Option<IpAddr>; 2],
 }
 
 impl Subscriber {
@@ -87,6 +89,8 @@ impl SubscriberLeases {
             na: latest(Kind::Na).map(|lease| lease.address),
             slaac: self.subscriber.slaac,
             pd: latest(Kind::Pd).map(|lease| (lease.address, lease.prefix_len)),
+            servers: [latest(Kind::Ip4), latest(Kind::Na).or_else(|| latest(Kind::Pd))]
+                .map(|lease| lease.and_then(|lease| lease.server)),
         };
     }
 }
@@ -169,6 +173,7 @@ mod tests {
             address: address.parse().expect("an address"),
             prefix_len,
             expiry: 0,
+            server: None,
         };
         let ip4 = record(Kind::Ip4, "::ffff:10.0.0.7", 128);
         let pd = record(Kind::Pd, "2001:db8:100::", 56);
@@ -196,6 +201,7 @@ mod tests {
             address: address.parse().expect("an address"),
             prefix_len: 128,
             expiry: 0,
+            server: None,
         };
         let (first, second) = (record(Kind::Ip4, 2, "::ffff:10.0.0.7"), record(Kind::Ip4, 4, "::ffff:10.0.0.8"));
         let other = record(Kind::Na, 6, "2001:db8::1");

@@ -4,6 +4,7 @@ mod check;
 mod expand;
 mod garden;
 mod radius;
+mod relay;
 mod sessions;
 mod shape;
 
@@ -19,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use radius::{RadiusSection, RadiusServer};
+pub use relay::{RelayPlan, RelaySection, ServerOrder, UntrustedOption82};
 pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
 pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};

@@ -2,6 +2,7 @@
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
 mod moves;
+mod originate;
 mod queries;
 mod reload;
 mod steer_ports;

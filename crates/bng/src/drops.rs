@@ -10,4 +10,5 @@ engine::reasons! {
     CONTROL_FULL "control_full" "For the control thread, whose ring from this worker is full.",
     WALLED_GARDEN "walled_garden" "The subscriber's profile lets it reach listed destinations only, and this is none of them.",
     SUBSCRIBER_RATE "subscriber_rate" "Over the rate of the subscriber's profile.",
+    DHCP_STRANGER "dhcp_stranger" "A DHCP message from the core to the gateway, whose source is none of the DHCP servers that groups relay to.",
 }

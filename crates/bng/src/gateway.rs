@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
-use dataplane::forward::{Forwarding, Plan};
+use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, BlockEvent, Nat};
 use engine::{
     Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Receiving, Room, Stats,
@@ -44,6 +44,8 @@ pub enum Command {
     Read(Box<Report>),
     /// Send a complete frame.
     Send(PortId, Vec<u8>),
+    /// Route an IP packet to the core, in that VRF.
+    Originate(InstanceId, Vec<u8>),
     /// Other public addresses and timeouts of translation.
     Nat(Box<nat::Change>),
     /// Fill in which subscribers have which public ports.
@@ -412,6 +414,10 @@ fn carry_out(
                 }
             };
             Answer::Ports(step)
+        }
+        Command::Originate(instance, packet) => {
+            slow.send_to_core(instance, &packet, state, env);
+            Answer::Sent(packet)
         }
         Command::Send(port, frame) => {
             env.send_copy(port, &frame);

@@ -12,4 +12,5 @@ engine::reasons! {
     QUEUED "queued" "A packet to a shaped subscriber waits in the queue of its class: it leaves by the scheduler.",
     REDIRECT "redirect" "A request of a subscriber in a walled garden is answered with the address of its portal.",
     HYBRID_ACCESS "hybrid_access" "A subscriber's packet among the core's in a burst of a hybrid port: it goes on in a burst of its own.",
+    DHCP_SERVER "dhcp_server" "A DHCP server's message to the gateway as relay agent.",
 }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `admission.rs` | who gets a session: requests, authentication, what a server changes |
 //! | `records.rs` | from leases to subscribers and back |
+//! | `relay.rs` | requests that servers of the core answer |
 //! | `reload.rs` | what a reload changes |
 //! | `slaac.rs` | prefixes that are advertised |
 //! | `aaa.rs` | authentication and accounting by RADIUS |
@@ -26,6 +27,7 @@ mod backlog;
 mod clock;
 mod frames;
 mod records;
+mod relay;
 mod reload;
 mod served;
 mod slaac;
@@ -48,11 +50,12 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::link::Line;
 use crate::record::SubscriberSpec;
-use crate::slow::ControlPacket;
+use crate::slow::{ControlPacket, FROM_SERVERS};
 
 pub use aaa::{Aaa, AaaCounts, Sockets};
 use clock::LeaseClock;
 use frames::{Carried, Link, Tags};
+pub use relay::Relays;
 pub use reload::Change;
 use served::Served;
 pub use served::{BadSessions, ranges};
@@ -105,6 +108,8 @@ pub struct Counts {
 enum Requester {
     V4(access::Ticket),
     V6(access::Ticket),
+    Relay4(access::Ticket),
+    Relay6(access::Ticket),
     /// A router solicitation, or nobody.
     Slaac,
 }
@@ -119,7 +124,7 @@ struct Pending {
 
 /// The way a reply goes.
 #[derive(Clone, Copy, Debug)]
-struct ReplyPath {
+pub struct ReplyPath {
     group: u16,
     tags: Tags,
     /// The request's source: a relay agent's, if there is one.
@@ -151,6 +156,7 @@ pub struct Sessions {
     pools: Vec<Pools>,
     dhcp4: Dhcp4Server,
     dhcp6: Dhcp6Server,
+    relays: Relays,
     queue: Queue<ControlPacket>,
     store: Store<Pending>,
     records: Subscribers,
@@ -231,6 +237,7 @@ impl Sessions {
         let mut this = Self {
             dhcp4: served::dhcp4(config, layout)?,
             dhcp6: served::dhcp6(config, layout, section, control.own_mac()),
+            relays: Relays::new(relay::Groups::new(config, layout)),
             environment,
             clock: LeaseClock::new(now),
             groups,
@@ -306,7 +313,8 @@ impl Sessions {
                 record.group = group;
             }
             if let Some(served) = self.served(record.group) {
-                record = self.clock.of_stored(record, served.lease_of(record.key.kind));
+                let lease = if record.server.is_some() { relay::LONGEST } else { served.lease_of(record.key.kind) };
+                record = self.clock.of_stored(record, lease);
             }
             let restored = match self.pools_of(record.group) {
                 Some(pools) => pools.restore(&record, now).map(|_| ()),
@@ -367,6 +375,10 @@ impl Sessions {
         let steady = Time(clock_ns / 1_000_000);
         let packets: Vec<_> = control.packets().collect();
         for packet in packets {
+            if packet.group == FROM_SERVERS {
+                self.server_replied(control, &packet, now);
+                continue;
+            }
             if !self.take_in(packet, steady) {
                 control.leave_unanswered();
             }
@@ -384,6 +396,7 @@ impl Sessions {
         self.act4(control, None, now);
         self.act6(control, None, now);
         self.finish(control, now);
+        self.turn_relays(control, clock_ns, now);
         self.advertise(control, now);
         self.check(control, now);
     }
@@ -401,7 +414,7 @@ impl Sessions {
         let adverts = self.groups.iter().flatten().filter_map(|served| served.adverts.next_due());
         let checks = self.checks.peek().map(|Reverse((due, _))| Time(*due));
         let aaa = self.aaa.as_ref().and_then(|aaa| aaa.next_due(now, Time(clock_ns / 1_000_000)));
-        let next = leases.chain(adverts).chain(checks).chain(aaa).min()?;
+        let next = leases.chain(self.relays.next_due()).chain(adverts).chain(checks).chain(aaa).min()?;
         let ms = next.since(now).as_millis() as u64;
         Some(clock_ns.saturating_add(ms.saturating_mul(1_000_000)).saturating_add(SOON))
     }
@@ -415,6 +428,9 @@ impl Sessions {
             Some(Carried::Dhcp4(from, octets)) => {
                 let routed = self.served(group).is_some_and(|served| served.relayed);
                 let request = dhcp4::Request { line, group, source, from, routed, octets };
+                if self.relay4(control, &request, path, now) {
+                    return;
+                }
                 let outcome = self.dhcp4.receive(&mut self.pools[instance], now, &request);
                 self.act4(control, Some(path), now);
                 if matches!(outcome, dhcp4::Outcome::Acknowledged | dhcp4::Outcome::Stored) {
@@ -423,6 +439,9 @@ impl Sessions {
             }
             Some(Carried::Dhcp6(from, octets)) => {
                 let request = dhcp6::Request { line, group, source, client, from, octets };
+                if self.relay6(control, &request, path, now) {
+                    return;
+                }
                 let outcome = self.dhcp6.receive(&mut self.pools[instance], now, &request);
                 self.act6(control, Some(path), now);
                 if matches!(outcome, dhcp6::Outcome::Replied | dhcp6::Outcome::Stored) {

@@ -5,13 +5,14 @@ mod access;
 mod garden;
 mod limits;
 mod own;
+mod relay;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
 
 use dataplane::forward::InstanceId;
 use dataplane::icmp::Told;
-use dataplane::limit::{Allowance, PeerLimit};
+use dataplane::limit::{Allowance, Limit, PeerLimit};
 use dataplane::neighbour::NeighbourMessage;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
@@ -32,6 +33,7 @@ pub use limits::LineCount;
 use limits::PuntLimits;
 use own::Own;
 pub use own::Reinject;
+pub use relay::FROM_SERVERS;
 
 /// What a worker reports to control.
 pub enum Event {
@@ -68,7 +70,7 @@ pub struct ControlPacket {
     pub class: Class,
     /// The line it came by.
     pub line: Line,
-    /// The group of that line.
+    /// The group of that line; [`FROM_SERVERS`]: a DHCP server of the core has sent it.
     pub group: u16,
     /// The subscriber of that line, by handle, if there is one.
     pub subscriber: Option<u32>,
@@ -90,6 +92,8 @@ pub struct SlowPath {
     limits: PuntLimits,
     /// Answers on core links.
     responder: Responder,
+    /// Messages of DHCP servers.
+    servers: Limit,
     errors: Box<PeerLimit>,
     /// Answers to subscribers in walled gardens, and what makes their sequence numbers.
     redirects: Box<PeerLimit>,
@@ -112,6 +116,7 @@ impl SlowPath {
             events,
             limits: PuntLimits::new(rates, lines, seed),
             responder: Responder::default(),
+            servers: relay::limit(rates),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             redirects: Box::new(PeerLimit::new(REDIRECTS_EACH, REDIRECTS, seed)),
             secret: RandomState::new(),
@@ -201,6 +206,7 @@ impl SlowPath {
     /// Other rates of control packets from now on.
     pub(crate) fn set_limits(&mut self, rates: &PuntSection) {
         self.limits.set(rates);
+        self.servers.set(relay::allowance(rates));
     }
 
     /// Drops what waits: the worker ends.
@@ -265,6 +271,7 @@ impl SlowPath {
                 self.resolve(lane.instance[i], slow::destination(&ip, packet), packet, env);
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
+            punts::DHCP_SERVER => self.punt_server_message(&frame, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
             punts::PING => return self.responder.ping(frame, env),
             punts::ROUTING | punts::ICMP_OTHER => {

@@ -49,6 +49,8 @@ pub struct Directory {
     near4: Box<[u64]>,
     near6: Box<[u64]>,
     own: Own,
+    /// DHCP servers that requests are relayed to, by group and VRF.
+    dhcp_servers: Vec<(u16, InstanceId, IpAddr)>,
 }
 
 /// The gateway's own addresses.
@@ -123,6 +125,7 @@ impl Directory {
             near4: vec![0; 1024].into(),
             near6: vec![0; 64].into(),
             own: Own::default(),
+            dhcp_servers: Vec::new(),
         };
         for group in &layout.groups {
             for port in &group.ports {
@@ -142,6 +145,11 @@ impl Directory {
                 (slice.first >> 32..=slice.last >> 32).for_each(|at| set(&mut this.near6, near_bit6(at << 32)));
             }
             group.gateways.iter().for_each(|address| this.own.add(group.instance, *address));
+        }
+        for ((group, plan), n) in config.group.iter().zip(&layout.groups).zip(0..) {
+            let relay = group.sessions.as_ref().and_then(|sessions| sessions.relay.as_ref());
+            let servers = relay.map(|relay| &relay.servers[..]).unwrap_or_default();
+            this.dhcp_servers.extend(servers.iter().map(|server| (n, plan.instance, *server)));
         }
         this.own_outside(layout)?;
         this.untranslated.sort_unstable();
@@ -235,6 +243,27 @@ impl Directory {
     #[inline(always)]
     pub(crate) fn is_own6(&self, instance: InstanceId, address: u128) -> bool {
         has(&self.own.hashes, hash6(address)) && self.own.v6.contains(&(instance, address))
+    }
+
+    /// A port with a core side in a VRF.
+    pub(crate) fn core_port(&self, instance: InstanceId) -> Option<u8> {
+        let mut ports = self.ports.iter().zip(0..);
+        ports.find(|(port, _)| port.instance == instance && port.role.has_core()).map(|(_, id)| id)
+    }
+
+    /// Whether requests are relayed to DHCP servers.
+    pub(crate) fn has_dhcp_servers(&self) -> bool {
+        !self.dhcp_servers.is_empty()
+    }
+
+    /// Whether requests are relayed to a DHCP server of that address in that VRF.
+    pub(crate) fn is_dhcp_server(&self, instance: InstanceId, address: IpAddr) -> bool {
+        self.dhcp_servers.iter().any(|(_, vrf, server)| (*vrf, *server) == (instance, address))
+    }
+
+    /// Whether requests of a group are relayed to a DHCP server of that address.
+    pub(crate) fn relays_to(&self, group: u16, address: IpAddr) -> bool {
+        self.dhcp_servers.iter().any(|(of, _, server)| (*of, *server) == (group, address))
     }
 
     /// The worker that owns a frame's subscriber; none: no group's, or of the core's own link.

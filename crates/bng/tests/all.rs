@@ -14,6 +14,7 @@ mod config;
 mod garbage;
 mod golden;
 mod moves;
+mod relay;
 mod reload;
 mod sessions;
 mod shaping;

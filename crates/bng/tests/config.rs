@@ -95,6 +95,62 @@ fn every_mistake_names_its_key() {
     }
 }
 
+/// The base configuration whose first group relays, with more keys of its sessions and of `relay`.
+fn relayed(sessions: &str, relay: &str) -> String {
+    let tables =
+        format!("[group.sessions]\n{sessions}\n[group.sessions.relay]\n{relay}\n\n[[group]]\nname = \"shared\"");
+    BASE.replacen("[[group]]\nname = \"shared\"", &tables, 1)
+}
+
+#[test]
+fn relay_of_both_families_is_ok() {
+    let servers = "servers = [\"198.18.0.10\", \"198.18.0.11\", \"fd00:18::10\"]\norder = \"first\"";
+    checked(&relayed("trust_option82 = true", servers)).unwrap();
+    checked(&relayed("", "servers = [\"198.18.0.10\"]\ngiaddr = \"198.18.0.1\"\nuntrusted_option82 = \"replace\""))
+        .unwrap();
+    let own = "lease_seconds = 600\nipv4_prefix_length = 24\ndns = [\"192.0.2.1\"]\ndomain = \"example.net\"";
+    checked(&relayed(own, "servers = [\"fd00:18::10\"]")).expect("the gateway leases IPv4, servers lease IPv6");
+    let own = "ipv6 = \"slaac\"\nipv6_valid_seconds = 600\nipv6_preferred_seconds = 300\ndns = [\"2001:db8::1\"]";
+    checked(&relayed(own, "servers = [\"198.18.0.10\"]")).expect("servers lease IPv4, the gateway advertises IPv6");
+}
+
+#[test]
+fn mistakes_of_relay_name_their_key() {
+    let v4 = "servers = [\"198.18.0.10\"]";
+    let v6 = "servers = [\"fd00:18::10\"]";
+    for (sessions, relay, error) in [
+        ("", "servers = []", "relay.servers: 0 servers"),
+        ("", "servers = [\"198.18.0.10\", \"224.0.0.1\"]", "relay.servers.1: 224.0.0.1 is not the address of one host"),
+        ("", "servers = [\"fe80::10\"]", "relay.servers.0: fe80::10 is not the address of one host beyond the link"),
+        ("", "servers = [\"100.64.0.1\"]", "relay.servers.0: 100.64.0.1 is an address of the gateway itself"),
+        ("", "servers = [\"198.18.0.10\", \"198.18.0.10\"]", "relay.servers.1: 198.18.0.10 is there twice"),
+        ("", &format!("{v4}\ngiaddr = \"198.18.9.1\""), "relay.giaddr: 198.18.9.1 is not an address of the gateway"),
+        ("", &format!("{v4}\nhops = 17"), "relay.hops: 17 relay agents"),
+        ("", &format!("{v6}\nsource = \"fd00:18::2\""), "relay.source: fd00:18::2 is not an address of the gateway"),
+        ("", &format!("{v6}\nlink_address = \"fe80::1\""), "relay.link_address: fe80::1 tells servers of no link"),
+        ("lease_seconds = 600", v4, "lease_seconds: the group's addresses of this family are leased by the servers"),
+        ("dns = [\"192.0.2.1\"]", v4, "dns: the group's addresses"),
+        ("dns = [\"2001:db8::1\"]", v6, "dns: the group's addresses"),
+        ("domain = \"example.net\"", v4, "domain: the group's addresses"),
+        ("ntp = [\"192.0.2.1\"]", v4, "ntp: the group's addresses"),
+        ("ipv4_prefix_length = 24", v4, "ipv4_prefix_length: the group's addresses"),
+        ("ipv6_valid_seconds = 600\nipv6_preferred_seconds = 300", v6, "ipv6_valid_seconds: the group's addresses"),
+        ("relayed = true", v4, "relayed: DHCPv4 messages of relay agents on the lines cannot be relayed"),
+        ("ipv6 = \"slaac\"", v6, "relay.servers: DHCPv6 is relayed, and ipv6 = \"slaac\""),
+        ("ipv6 = \"off\"", v6, "relay.servers: DHCPv6 is relayed, and ipv6 is \"off\""),
+    ] {
+        let got = checked(&relayed(sessions, relay)).expect_err(relay);
+        let wanted = format!("group.0.sessions.{error}");
+        assert!(got.starts_with(&wanted), "{sessions} {relay}:\n got    {got}\n wanted {wanted}");
+    }
+    let no_slice = relayed("", v6).replacen("ipv6_wan = [\"2001:db8:100::/56\"]", "", 1);
+    let no_slice = no_slice.replacen("ipv6_pd = [ { prefix = \"2001:db8:4000::/48\", length = 56 } ]", "", 1);
+    let got = checked(&no_slice).expect_err("no slice");
+    assert!(got.starts_with("group.0.sessions.relay.servers: DHCPv6 is relayed, and the group has no slice"), "{got}");
+    let unknown = toml::from_str::<Config>(&relayed("", &format!("{v4}\nserver = 1"))).expect_err("unknown key");
+    assert!(unknown.to_string().contains("unknown field `server`"), "{unknown}");
+}
+
 #[test]
 fn shared_vlans_need_hardware_addresses() {
     let text = format!("{BASE}\n[[subscriber]]\ngroup = \"shared\"\nipv4 = \"100.65.0.99\"\n");

@@ -161,6 +161,9 @@ pub struct ConnectedView {
     /// The inner VLAN of an access line; 0: no tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub c_vlan: Option<u16>,
+    /// DHCP servers that have leased the addresses, where they are not the gateway's own leases: it is their relay agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leased_by: Vec<String>,
     /// Packets from the subscriber.
     pub up_packets: u64,
     /// Their bytes.

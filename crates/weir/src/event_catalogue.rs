@@ -101,6 +101,8 @@ pub const EVENTS: &[Known] = &[
     Known("not_installed", "sessions", Warn, "A worker did not take the subscriber of a lease.", "Report it, with the configuration."),
     Known("radius_dead", "sessions", Warn, "A RADIUS server does not answer; the next one is asked.", "Look at the server and the path to it."),
     Known("radius_alive", "sessions", Info, "A RADIUS server answers again.", ""),
+    Known("dhcp_server_silent", "sessions", Warn, "A DHCP server of the core has left requests without a reply; with `order = \"first\"` the next one is asked.", "Look at the server, the path to it, and its way back to the relay agent's address; `weir show dhcp`."),
+    Known("dhcp_server_answers", "sessions", Info, "A DHCP server of the core replies again.", ""),
     Known("report_malformed", "sessions", Warn, "An accounting report cannot be written and is dropped.", "Look at the Class attributes that the RADIUS server sends."),
     Known("wall_clock_set", "sessions", Info, "The wall clock was set; leases and reports go on by a clock of their own, stored leases follow it.", ""),
     Known("standing_by", "standby", Info, "A standby listens to the active gateway.", ""),

@@ -66,6 +66,55 @@ fn walled_garden_leads_to_the_portal() {
     run("bng_sessions.py", &["garden"]);
 }
 
+/// Kea's DHCPv4 server in the core, the gateway as relay agent: udhcpc gets, renews and releases a lease; tshark reads what
+/// Kea has seen. See `tests/net/bng_relay.py` for the picture.
+#[test]
+fn kea_leases_to_udhcpc_by_the_relay_agent() {
+    run("bng_relay.py", &["dhcp4"]);
+}
+
+/// Kea's DHCPv6 server: dhclient gets, renews and releases an address and a delegated prefix.
+#[test]
+fn kea_delegates_prefixes_by_the_relay_agent() {
+    run("bng_relay.py", &["dhcp6"]);
+}
+
+/// kill -9, three times: subscribers of relayed leases talk on without a DHCP message, and renew.
+#[test]
+fn relayed_leases_survive_a_crash() {
+    run("bng_relay.py", &["crash"]);
+}
+
+/// perfdhcp, each of its 2,000 clients on a line of its own.
+#[test]
+fn perfdhcp_completes_every_exchange_by_the_relay_agent() {
+    run("bng_relay.py", &["load"]);
+}
+
+/// Servers that give addresses they should not, strangers that answer, a storm of one line.
+#[test]
+fn relay_agent_takes_no_lease_it_should_not() {
+    run("bng_relay.py", &["hostile"]);
+}
+
+/// The first of two servers is silent, and comes back.
+#[test]
+fn second_dhcp_server_takes_over() {
+    run("bng_relay.py", &["failover"]);
+}
+
+/// FreeRADIUS decides before a request is relayed, and is told of what Kea has leased.
+#[test]
+fn radius_decides_before_a_request_is_relayed() {
+    run("bng_relay.py", &["radius"]);
+}
+
+/// `weir reload` from the gateway's own leases to those of Kea, and back.
+#[test]
+fn reload_turns_relay_on_and_off() {
+    run("bng_relay.py", &["reload"]);
+}
+
 /// `weir gen broadband` through two workers, while its group of 8,200 moves twenty times.
 #[test]
 fn group_moves_between_workers_without_loss() {

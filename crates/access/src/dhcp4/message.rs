@@ -20,7 +20,7 @@ pub enum Type {
 }
 
 impl Type {
-    fn of(code: u8) -> Option<Self> {
+    pub(crate) fn of(code: u8) -> Option<Self> {
         use Type::*;
         [Discover, Offer, Request, Decline, Ack, Nak, Release, Inform].into_iter().find(|kind| *kind as u8 == code)
     }
@@ -40,7 +40,7 @@ pub enum Malformed {
 }
 
 /// In front of the options (RFC 2131 clause 3).
-pub(super) const MAGIC: [u8; 4] = [99, 130, 83, 99];
+pub(crate) const MAGIC: [u8; 4] = [99, 130, 83, 99];
 
 /// A DHCP message from a client (RFC 2131, 2), with the options that a server reads.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl<'a> Message<'a> {
 }
 
 /// The options of a BOOTP message as they lie in it; what is cut off ends them.
-pub(super) struct Options<'a>(&'a [u8]);
+pub(crate) struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
     pub fn of(octets: &'a [u8]) -> Self {

@@ -395,32 +395,6 @@ fn restart_renumbers_nobody() {
 }
 
 #[test]
-fn relay_names_the_line_and_forgets_it() {
-    let relay = Relay { address: [10, 0, 0, 2].into() };
-    let discover = Client::default().octets(Type::Discover);
-    let relayed = relay.to_server(LINE, b"olt eth 1/1:7", &discover).expect("relayed");
-    let mut rig = Rig::new();
-    let request = Request {
-        line: Line::default(),
-        group: 1,
-        source: Mac([2; 6]),
-        from: relay.address,
-        routed: false,
-        octets: &relayed,
-    };
-    rig.server.receive(&mut rig.pools, rig.now, &request);
-    let answer = rig.reply();
-    assert_eq!(answer.to, Destination::Relay(relay.address));
-    let back = relay.to_client(&answer.octets).expect("ours");
-    assert_eq!((back.line, back.kind, back.to), (LINE, Type::Offer, Destination::Unicast(MAC, answer.address)));
-    let own = options(&back).pop().expect("option 82");
-    assert_eq!(own, (82, [&[1, 13], &b"olt eth 1/1:7"[..]].concat()));
-    let foreign = Relay { address: [10, 0, 0, 3].into() };
-    assert_eq!(foreign.to_client(&answer.octets), Err(RelayDrop::NotOurs));
-    assert_eq!(relay.to_server(LINE, b"", &relayed), Err(RelayDrop::Untrusted));
-}
-
-#[test]
 fn expired_lease_is_erased_and_free() {
     let mut rig = Rig::new();
     rig.bind();

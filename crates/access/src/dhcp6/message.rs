@@ -32,7 +32,7 @@ pub enum Type {
 }
 
 /// Option codes (RFC 8415 clause 21, RFC 3646, RFC 4649, RFC 6939).
-pub(super) mod code {
+pub(crate) mod code {
     pub const CLIENT_ID: u16 = 1;
     pub const SERVER_ID: u16 = 2;
     pub const IA_NA: u16 = 3;
@@ -49,10 +49,10 @@ pub(super) mod code {
 }
 
 /// Hardware type of Ethernet (RFC 826).
-const ETHERNET: [u8; 2] = [0, 1];
+pub(crate) const ETHERNET: [u8; 2] = [0, 1];
 
-const RELAY_FORW: u8 = 12;
-const RELAY_REPL: u8 = 13;
+pub(crate) const RELAY_FORW: u8 = 12;
+pub(crate) const RELAY_REPL: u8 = 13;
 
 /// Why a message can't be read: an option or header is cut off, or more relay agents than [`HOP_COUNT_LIMIT`] allows have
 /// forwarded it.
@@ -73,7 +73,8 @@ pub struct Ia {
 /// A relay agent on the way, or an LDRA (RFC 6221).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relay<'a> {
-    hops: u8,
+    /// Relay agents that have forwarded the message before this one.
+    pub(crate) hops: u8,
     link: Ipv6Addr,
     peer: Ipv6Addr,
     /// Interface-Id (option 18), which the Relay-reply repeats.
@@ -128,7 +129,7 @@ pub fn class(octets: &[u8]) -> Option<Class> {
 }
 
 /// Options, each with its code; an error if one is cut off.
-struct Options<'a>(&'a [u8]);
+pub(crate) struct Options<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
     type Item = Result<(u16, &'a [u8]), Malformed>;
@@ -153,7 +154,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-fn address(octets: &[u8], at: usize) -> Result<Ipv6Addr, Malformed> {
+pub(crate) fn address(octets: &[u8], at: usize) -> Result<Ipv6Addr, Malformed> {
     let octets = octets.get(at..at + 16).ok_or(Malformed)?;
     <[u8; 16]>::try_from(octets).map(Ipv6Addr::from).map_err(|_| Malformed)
 }
@@ -269,7 +270,7 @@ impl<'a> Message<'a> {
 }
 
 /// Appends an option; what is too long for one is cut, which replies of ours never are.
-pub(super) fn put(out: &mut Vec<u8>, code: u16, data: &[u8]) {
+pub(crate) fn put(out: &mut Vec<u8>, code: u16, data: &[u8]) {
     let data = &data[..data.len().min(usize::from(u16::MAX))];
     out.extend_from_slice(&code.to_be_bytes());
     out.extend_from_slice(&(data.len() as u16).to_be_bytes());

@@ -167,6 +167,17 @@ impl Blocks {
         }
     }
 
+    /// The slot of the lease that a block is given to; none: it is free, or rests.
+    pub(crate) fn holder(&self, block: u32) -> Option<u32> {
+        let known = self.blocks.get(&block).filter(|known| known.next == UNLINKED)?;
+        (known.owner < QUARANTINE).then_some(known.owner)
+    }
+
+    /// Whether a block rests.
+    pub(crate) fn rests(&self, block: u32) -> bool {
+        self.blocks.get(&block).is_some_and(|known| known.next == UNLINKED && known.owner == QUARANTINE)
+    }
+
     /// Gives a free block to a lease; returns the lease for which it was remembered.
     pub fn give(&mut self, block: u32, slot: u32) -> Option<u32> {
         let before = self.blocks.get(&block).map(|known| known.owner).filter(|owner| *owner < QUARANTINE);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::expand::GroupPlan;
-use super::{Config, ConfigError, wrong};
+use super::{Config, ConfigError, RelaySection, wrong};
 
 /// Sessions of subscribers that come by themselves: DHCPv4 (RFC 2131), DHCPv6 (RFC 8415) and SLAAC (RFC 4862), in groups
 /// that have a `sessions` table.
@@ -100,6 +100,8 @@ pub struct GroupSessions {
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
     #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub ipv6_preferred_seconds: u32,
+    /// Servers in the core that lease the group's addresses in place of the gateway; left out: the gateway does.
+    pub relay: Option<RelaySection>,
     /// Seconds between unsolicited router advertisements at most (RFC 4861, 6.2.1).
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
     #[schemars(schema_with = "quantity::read::seconds::schema")]
@@ -117,6 +119,7 @@ impl Default for GroupSessions {
             domain: String::new(),
             ntp: Vec::new(),
             ipv6: Ipv6Mode::Dhcp,
+            relay: None,
             ipv6_valid_seconds: 7200,
             ipv6_preferred_seconds: 3600,
             advertisement_seconds: 600,
@@ -200,6 +203,7 @@ impl Config {
                 let what = "the group has IPv6 slices, and no link-local address to be a router with";
                 return Err(wrong(&[&"group", &n, &"gateways"], what, "gateways = [\"fe80::1\", …]"));
             }
+            self.relay_plan(n, groups)?;
         }
         Ok(())
     }

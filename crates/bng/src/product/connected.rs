@@ -3,7 +3,15 @@
 use gateway::connected::{Connected, ConnectedView, Filter, Used};
 use wire::Mac;
 
+use crate::sessions::Sessions;
+
 use super::observer::{Observer, upper_half};
+
+/// Servers that have granted what a subscriber has by relay.
+fn leased_by(sessions: Option<&Sessions>, handle: u32) -> Vec<String> {
+    let servers = sessions.map(|sessions| sessions.granted_by(handle)).unwrap_or_default();
+    servers.iter().map(ToString::to_string).collect()
+}
 
 /// Subscribers counted while control is locked: some microseconds.
 const COUNTED: u32 = 1024;
@@ -50,6 +58,7 @@ impl Connected for Observer {
                 port: config.port.get(usize::from(spec.line.port)).map(|port| port.name.clone()),
                 s_vlan: Some(spec.line.s_vlan),
                 c_vlan: Some(spec.line.c_vlan),
+                leased_by: leased_by(control.sessions(), *number),
                 ..ConnectedView::default()
             })
         };

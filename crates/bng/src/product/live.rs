@@ -51,6 +51,11 @@ const OWN: &[LiveKey] = &[
     key("group.*.sessions.ntp", "Told with the next reply."),
     key("group.*.sessions.relayed", "Counts for messages from now on."),
     key("group.*.sessions.trust_option82", "Counts for messages from now on."),
+    key(
+        "group.*.sessions.relay",
+        "Counts for messages from now on. Leases stay, whoever has granted them: a client that the new server does not know is \
+         refused by it when it renews.",
+    ),
     key("sessions.leases_per_line", "Below what a line has: new leases are refused, and those there are stay."),
     key("sessions.leases_per_port", "As `sessions.leases_per_line`, for each port."),
     key("sessions.quarantine_seconds", "Counts for addresses found in use from now on."),

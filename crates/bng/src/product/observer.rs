@@ -18,13 +18,14 @@ use gateway::watch::Level;
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView, Reply, Request,
-    RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
+    BngReply, BngRequest, ClassView, DhcpServerView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView,
+    Reply, Request, RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
 use crate::control::{Control, Reports, WorkerReport};
 use crate::gateway::BroadbandGateway;
 use crate::record::SubscriberSpec;
+use crate::sessions::Sessions;
 
 /// The control side of a running broadband gateway.
 pub struct Observer {
@@ -300,6 +301,7 @@ fn sessions(control: &Control) -> SessionsView {
         leases: sessions.leases() as u64,
         restored: counts.restored,
         not_restored: counts.dropped,
+        servers: servers(control, sessions),
         requests: Vec::new(),
     };
     let mut add = |protocol: &str, outcome: &str, meaning: &str, requests: u64| {
@@ -311,6 +313,16 @@ fn sessions(control: &Control) -> SessionsView {
     }
     for outcome in access::dhcp6::Outcome::ALL {
         add("dhcp6", outcome.id(), outcome.help(), sessions.dhcp6().count(*outcome));
+    }
+    let relays = sessions.relays();
+    for outcome in access::relay::v4::Outcome::ALL {
+        add("relay4", outcome.id(), outcome.help(), relays.v4.count(*outcome));
+    }
+    for outcome in access::relay::v6::Outcome::ALL {
+        add("relay6", outcome.id(), outcome.help(), relays.v6.count(*outcome));
+    }
+    for (protocol, requests) in [("relay4", relays.v4.unanswered()), ("relay6", relays.v6.unanswered())] {
+        add(protocol, "unanswered", "No server has answered the request in time.", requests);
     }
     for reason in access::queue::QueueDrop::ALL {
         add("queue", reason.id(), reason.help(), sessions.queue_drops(*reason));
@@ -348,6 +360,20 @@ fn sessions(control: &Control) -> SessionsView {
         }
     }
     view
+}
+
+/// Servers that requests are relayed to.
+fn servers(control: &Control, sessions: &Sessions) -> Vec<DhcpServerView> {
+    let names = control.config().instances();
+    let view = |view: access::relay::ServerView| DhcpServerView {
+        server: view.address.to_string(),
+        instance: names.get(view.instance).cloned().unwrap_or_default(),
+        answers: !view.is_silent,
+        requests: view.requests,
+        replies: view.replies,
+        unanswered: view.unanswered.into(),
+    };
+    sessions.relays().servers.views().into_iter().map(view).collect()
 }
 
 impl Observer {
@@ -539,6 +565,21 @@ fn page(view: &GroupsView, sessions: &SessionsView, waiting: (u64, u64)) -> Page
     let mut family = page.family("weir_session_requests_total", Counter, help);
     for row in &sessions.requests {
         family.sample(&[("protocol", &row.protocol), ("outcome", &row.outcome)], row.requests);
+    }
+    let help = "Whether a DHCP server that requests are relayed to answers: 1, or 0.";
+    let mut family = page.family("weir_dhcp_server_up", Gauge, help);
+    for row in &sessions.servers {
+        family.sample(&[("server", &row.server), ("instance", &row.instance)], u64::from(row.answers));
+    }
+    let help = "Requests relayed to a DHCP server.";
+    let mut family = page.family("weir_dhcp_server_requests_total", Counter, help);
+    for row in &sessions.servers {
+        family.sample(&[("server", &row.server), ("instance", &row.instance)], row.requests);
+    }
+    let help = "Replies of a DHCP server to the gateway as relay agent.";
+    let mut family = page.family("weir_dhcp_server_replies_total", Counter, help);
+    for row in &sessions.servers {
+        family.sample(&[("server", &row.server), ("instance", &row.instance)], row.replies);
     }
     page
 }

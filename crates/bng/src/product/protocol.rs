@@ -170,14 +170,33 @@ pub struct SessionsView {
     pub restored: u64,
     /// Leases of an earlier run that were not: ended, or of no pool any more.
     pub not_restored: u64,
+    /// DHCP servers of the core that requests are relayed to.
+    pub servers: Vec<DhcpServerView>,
     /// Requests by protocol and outcome.
     pub requests: Vec<RequestView>,
+}
+
+/// A DHCP server that requests are relayed to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DhcpServerView {
+    /// Its address.
+    pub server: String,
+    /// The VRF it is reached in.
+    pub instance: String,
+    /// Whether it answers: it has not left three requests, and those of three seconds, without a reply.
+    pub answers: bool,
+    /// Requests sent to it.
+    pub requests: u64,
+    /// Its replies.
+    pub replies: u64,
+    /// Requests since its last reply.
+    pub unanswered: u64,
 }
 
 /// Requests with one outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestView {
-    /// `dhcp4`, `dhcp6`, `queue` (dropped before a server saw them) or `sessions`.
+    /// `dhcp4`, `dhcp6`, `relay4`, `relay6`, `queue` (dropped before a server saw them), `sessions` or `radius`.
     pub protocol: String,
     /// What became of them.
     pub outcome: String,

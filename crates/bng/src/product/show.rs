@@ -87,6 +87,16 @@ fn sessions(view: &SessionsView, style: Style) -> String {
     if view.restored + view.not_restored > 0 {
         out += &format!("{} taken over from an earlier run, {} not\n", count(view.restored), count(view.not_restored));
     }
+    let mut table = Table::new(&["DHCP server", "network", "state", ">requests", ">replies", ">without reply"]);
+    for row in &view.servers {
+        let state = if row.answers { "answers" } else { "no reply" };
+        let counts = [row.requests, row.replies, row.unanswered].map(count);
+        let [requests, replies, unanswered] = counts;
+        table.row([row.server.clone(), row.instance.clone(), state.to_owned(), requests, replies, unanswered]);
+    }
+    if !table.is_empty() {
+        out += &format!("\n{}", table.render(style));
+    }
     let mut table = Table::new(&["protocol", "outcome", ">requests", ""]);
     for row in view.requests.iter().filter(|row| row.requests > 0) {
         table.row([row.protocol.clone(), row.outcome.clone(), count(row.requests), row.meaning.clone()]);

@@ -86,7 +86,14 @@ mod tests {
 
     fn record(expiry: u32) -> LeaseRecord {
         let key = LeaseKey { kind: Kind::Ip4, client: ClientKey::default() };
-        LeaseRecord { key, group: 0, address: "::ffff:10.0.0.1".parse().unwrap(), prefix_len: 128, expiry }
+        LeaseRecord {
+            key,
+            group: 0,
+            address: "::ffff:10.0.0.1".parse().unwrap(),
+            prefix_len: 128,
+            expiry,
+            server: None,
+        }
     }
 
     #[test]

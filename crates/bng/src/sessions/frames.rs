@@ -15,6 +15,9 @@ pub struct Tags {
 }
 
 impl Tags {
+    /// No tags.
+    pub const NONE: Self = Self { bytes: [0; 8], len: 0 };
+
     /// Of a frame.
     pub fn of(frame: &[u8]) -> Self {
         let len = Outer::parse(frame).map_or(0, |outer| usize::from(outer.tags) * 4);

@@ -30,6 +30,8 @@ impl Sessions {
         match pending.requester {
             Requester::V4(ticket) => self.dhcp4.not_stored(pools, ticket),
             Requester::V6(ticket) => self.dhcp6.not_stored(pools, ticket),
+            Requester::Relay4(ticket) => self.relays.v4.not_stored(pools, ticket),
+            Requester::Relay6(ticket) => self.relays.v6.not_stored(pools, ticket),
             Requester::Slaac => pools.find(&pending.record.key).into_iter().for_each(|slot| pools.not_stored(slot)),
         }
     }
@@ -64,6 +66,14 @@ impl Sessions {
                 Requester::V6(ticket) => {
                     self.dhcp6.durable(ticket);
                     self.act6(control, Some(path), now);
+                }
+                Requester::Relay4(ticket) => {
+                    self.relays.v4.durable(ticket);
+                    self.act_relay4(control, Some(path), now);
+                }
+                Requester::Relay6(ticket) => {
+                    self.relays.v6.durable(ticket);
+                    self.act_relay6(control, Some(path), now);
                 }
                 Requester::Slaac => {}
             }

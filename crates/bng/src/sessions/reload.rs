@@ -9,6 +9,7 @@ use access::lease::Kind;
 use access::pool::{LeftOut, Limits, Range};
 use access::subscriber::Identity;
 
+use super::relay;
 use super::served::{self, Served};
 use super::{BadSessions, Sessions};
 use crate::config::{Config, ConfigError, Layout, RadiusSection, wrong};
@@ -21,6 +22,7 @@ pub struct Change {
     limits: Limits,
     dhcp4: Dhcp4Server,
     dhcp6: Dhcp6Server,
+    relays: relay::Groups,
     groups: Vec<Option<Served>>,
     /// Numbers of profiles, by name.
     profiles: HashMap<String, u16>,
@@ -99,6 +101,7 @@ impl Sessions {
             limits: served::limits(&config.sessions),
             dhcp4: served::dhcp4(config, layout).map_err(bad)?,
             dhcp6: served::dhcp6(config, layout, &config.sessions, self.own_mac),
+            relays: relay::Groups::new(config, layout),
             tiers: tiers.collect(),
             groups,
             profiles,
@@ -114,6 +117,7 @@ impl Sessions {
         }
         self.dhcp4.follow(change.dhcp4);
         self.dhcp6.follow(change.dhcp6);
+        self.relays.follow(change.relays);
         for (old, new) in self.groups.iter_mut().zip(change.groups) {
             if let Some((old, new)) = old.as_mut().zip(new) {
                 (old.offer, old.relayed, old.trust_option82) = (new.offer, new.relayed, new.trust_option82);

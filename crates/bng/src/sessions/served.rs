@@ -16,7 +16,7 @@ use crate::config::{Config, GroupPlan, Ipv6Mode, Layout, SessionsSection, gatewa
 use crate::record::SubscriberSpec;
 
 /// Records that may wait for the disk.
-const WAITING: usize = 65_536;
+pub(super) const WAITING: usize = 65_536;
 /// The longest a router may say it is one, in seconds (RFC 4861, 6.2.1).
 const LONGEST_LIFETIME: u32 = 9000;
 
@@ -199,6 +199,9 @@ fn served<'c>(
 /// The DHCPv4 server.
 pub fn dhcp4(config: &Config, layout: &Layout) -> Result<Dhcp4Server, BadSessions> {
     let groups = served(config, layout).filter_map(|(n, plan, sessions)| {
+        if sessions.relay.as_ref().is_some_and(|relay| !relay.servers4().is_empty()) {
+            return None;
+        }
         let routers = gateways4(plan);
         let options = dhcp4::Options {
             prefix_len: sessions.ipv4_prefix_length.unwrap_or_else(|| prefix4(plan)),
@@ -231,7 +234,8 @@ pub fn dhcp6(config: &Config, layout: &Layout, section: &SessionsSection, mac: M
             addresses: sessions.ipv6 == Ipv6Mode::Dhcp,
         };
         let is_on = !plan.v6.is_empty() && sessions.ipv6 != Ipv6Mode::Off && link_local(plan).is_some();
-        is_on.then_some((n, group))
+        let is_relayed = sessions.relay.as_ref().is_some_and(|relay| !relay.servers6().is_empty());
+        (is_on && !is_relayed).then_some((n, group))
     });
     // DUID-LL (RFC 8415, 11.4): type 3, Ethernet.
     let duid = [&[0, 3, 0, 1][..], &mac.0].concat();

@@ -108,7 +108,7 @@ impl<T> Store<T> {
             *next += 1;
             *next - 1
         });
-        match writer.submit([Change::PutSession { key: number, bytes: record.encode().to_vec() }]) {
+        match writer.submit([Change::PutSession { key: number, bytes: record.encode() }]) {
             Ok(ticket) => {
                 self.waiting.push_back(Waiting { ticket, what });
                 Ok(())

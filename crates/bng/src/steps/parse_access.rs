@@ -17,8 +17,8 @@ use crate::{drops, punts};
 pub struct ParseAccess;
 
 /// UDP ports that DHCP servers and relays listen at (RFC 2131, 4.1; RFC 8415, 7.2).
-const DHCP4_SERVER: u16 = 67;
-const DHCP6_SERVER: u16 = 547;
+pub(super) const DHCP4_SERVER: u16 = 67;
+pub(super) const DHCP6_SERVER: u16 = 547;
 /// PPPoE discovery and session frames (RFC 2516, 4).
 const PPPOE: [u16; 2] = [0x8863, 0x8864];
 const IGMP: u8 = 2;
@@ -116,7 +116,7 @@ fn other(burst: &mut Burst<Bng>, i: usize, id: u8, port: &PortView, state: &Stat
         Err(drops::NOT_FOR_US)
     } else {
         let packet = &bytes[usize::from(outer.l3)..];
-        network(outer.ethertype, packet, entry.instance, to_many, state)
+        network(outer.ethertype, packet, (entry.instance, entry.group), to_many, state)
     };
     let Some(place) = entry.place(line.c_vlan) else { return burst.drop(i, drops::UNKNOWN_LINE, at) };
     let len = bytes.len();
@@ -166,30 +166,54 @@ enum Network {
 }
 
 /// What a frame of a line carries.
-fn network(kind: u16, packet: &[u8], instance: u16, to_many: bool, state: &State) -> Result<Network, Drop> {
+fn network(
+    kind: u16,
+    packet: &[u8],
+    (instance, group): (u16, u16),
+    to_many: bool,
+    state: &State,
+) -> Result<Network, Drop> {
     match kind {
         ethertype::ARP => Ok(Network::Control(punts::ARP)),
         kind if PPPOE.contains(&kind) => Ok(Network::Control(punts::PPPOE)),
         ethertype::IP4 => {
             let ip = L3L4::parse4(packet).map_err(malformed)?;
             let near = state.directory.is_near4(ip.dst);
-            Ok(Network::Ip { ip, punt: control4(&ip, packet, instance, to_many, state)?, near })
+            Ok(Network::Ip { ip, punt: control4(&ip, packet, (instance, group), to_many, state)?, near })
         }
         ethertype::IP6 => {
             let ip = L3L4::parse6(packet).map_err(malformed)?;
             let near = state.directory.is_near6((ip.dst6(packet) >> 64) as u64);
-            Ok(Network::Ip { ip, punt: control6(&ip, packet, instance, to_many, state)?, near })
+            Ok(Network::Ip { ip, punt: control6(&ip, packet, (instance, group), to_many, state)?, near })
         }
         _ => Err(drops::ETHER_TYPE),
     }
 }
 
+/// Whether an address is that of a server that the group's requests are relayed to: renewals are sent there, and pass the relay agent.
+fn is_server4(address: u32, group: u16, state: &State) -> bool {
+    state.directory.relays_to(group, std::net::Ipv4Addr::from(address).into())
+}
+
+/// As [`is_server4`].
+fn is_server6(address: u128, group: u16, state: &State) -> bool {
+    state.directory.relays_to(group, std::net::Ipv6Addr::from(address).into())
+}
+
 /// The class of an IPv4 packet that is not forwarded; none: it is.
-fn control4(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &State) -> Result<Option<Punt>, Drop> {
+fn control4(
+    ip: &L3L4,
+    packet: &[u8],
+    (instance, line_group): (u16, u16),
+    to_many: bool,
+    state: &State,
+) -> Result<Option<Punt>, Drop> {
     let own = state.directory.is_own4(instance, ip.dst);
     let group = ip.dst >= 0xe000_0000;
     match ip.protocol {
-        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group) => return Ok(Some(punts::DHCP4)),
+        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group || is_server4(ip.dst, line_group, state)) => {
+            return Ok(Some(punts::DHCP4));
+        }
         IGMP => return Ok(Some(punts::GROUP_MEMBERSHIP)),
         OSPF | VRRP if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
@@ -205,7 +229,13 @@ fn control4(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
 }
 
 /// As [`control4`].
-fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &State) -> Result<Option<Punt>, Drop> {
+fn control6(
+    ip: &L3L4,
+    packet: &[u8],
+    (instance, line_group): (u16, u16),
+    to_many: bool,
+    state: &State,
+) -> Result<Option<Punt>, Drop> {
     let (src, dst) = (ip.src6(packet), ip.dst6(packet));
     let group = dst >> 120 == 0xff;
     let own = state.directory.is_own6(instance, dst);
@@ -213,7 +243,9 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     match (ip.protocol, kind) {
         (protocol::ICMP6, Some(133..=137)) => return Ok(Some(punts::NEIGHBOUR)),
         (protocol::ICMP6, Some(130..=132 | 143)) => return Ok(Some(punts::GROUP_MEMBERSHIP)),
-        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group) => return Ok(Some(punts::DHCP6)),
+        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group || is_server6(dst, line_group, state)) => {
+            return Ok(Some(punts::DHCP6));
+        }
         (OSPF | VRRP, _) if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }

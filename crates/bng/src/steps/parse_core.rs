@@ -5,9 +5,9 @@ use dataplane::parse::{self, HasIp};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::{Arena, flags};
 use wire::ethernet::TAG_LEN;
-use wire::{L3L4, Outer, ethertype};
+use wire::{Fragment, L3L4, Outer, ethertype, protocol};
 
-use super::parse_access::{icmp6, is_to};
+use super::parse_access::{DHCP4_SERVER, DHCP6_SERVER, icmp6, is_to};
 use crate::lane::{Bng, State};
 use crate::{drops, punts};
 
@@ -94,7 +94,7 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
                 Ok(Some(punts::ROUTING))
             }
             () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => {
-                parse::local(ip, packet).map(Some)
+                local(ip, packet, port, state).map(Some)
             }
             () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
             () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
@@ -108,9 +108,25 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
         () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine6(dst)) => {
             Ok(Some(punts::ROUTING))
         }
-        () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => parse::local(ip, packet).map(Some),
+        () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => {
+            local(ip, packet, port, state).map(Some)
+        }
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
         () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),
         () => Ok(None),
     }
+}
+
+/// Where a packet to one of the gateway's own addresses goes: messages of DHCP servers, if there are some, to control.
+fn local(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Punt, Drop> {
+    let dhcp = if ip.version == 4 { DHCP4_SERVER } else { DHCP6_SERVER };
+    let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && ip.fragment == Fragment::Whole;
+    if !is_dhcp || !state.directory.has_dhcp_servers() {
+        return parse::local(ip, packet);
+    }
+    let is_server = match ip.version {
+        4 => state.directory.is_dhcp_server(port.instance, std::net::Ipv4Addr::from(ip.src).into()),
+        _ => state.directory.is_dhcp_server(port.instance, std::net::Ipv6Addr::from(ip.src6(packet)).into()),
+    };
+    if is_server { Ok(punts::DHCP_SERVER) } else { Err(drops::DHCP_STRANGER) }
 }

@@ -9,6 +9,7 @@ testkit::cases! {
     neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
     dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours, packets_wait_for_a_neighbour,
     packets_wait_in_ipv6, nobody_answers, asked_again, too_many_wait,
+    dhcp_servers, dhcp_strangers, renewal_to_the_server,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -62,6 +63,58 @@ fn with_group(case: Case, change: &str) -> Case {
     let table: toml::Table = groups.parse().unwrap();
     let group = toml::Table::from_iter([("group".to_owned(), table["group"].clone())]);
     case.with(&toml::to_string(&group).unwrap())
+}
+
+const DHCP_SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
+const DHCP_SERVER_6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x18, 0, 0, 0, 0, 0, 0x254);
+
+/// The first group's messages are relayed.
+fn relayed(case: Case) -> Case {
+    with_group(case, r#"sessions = { relay = { servers = ["198.18.0.254", "fd00:18::254"] } }"#)
+}
+
+fn dhcp_servers() -> Case {
+    let case = case(
+        "Replies of DHCP servers to the gateway as relay agent, at its address in the group and at the core port's.",
+    );
+    relayed(case)
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(DHCP_SERVER, GATEWAY).udp(67, 67).payload("reply")))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(DHCP_SERVER, CORE).udp(67, 67).payload("reply")))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip6(DHCP_SERVER_6, CORE_6).udp(547, 547).payload("reply")))
+        .punts("dhcp_server", 3)
+}
+
+fn dhcp_strangers() -> Case {
+    let case = case("DHCP messages of others than the group's servers; and another service of a server.");
+    relayed(case)
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(SERVER, GATEWAY).udp(67, 67).payload("reply")))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip6(SERVER_6, CORE_6).udp(547, 547).payload("reply")))
+        .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(DHCP_SERVER, GATEWAY).udp(67, 68).payload("reply")))
+        .drops("downstream.parse.dhcp_stranger", 2)
+        .drops("downstream.parse.no_service", 1)
+}
+
+fn renewal_to_the_server() -> Case {
+    let case = case(
+        "A client renews its lease at the server itself (RFC 2131, 4.4.5): it passes the relay agent; other packets to the server are routed.",
+    );
+    let other = ip4(SUB, DHCP_SERVER).udp(68, 69).payload("other");
+    // A line of a group that is not relayed, with a relay agent of its own.
+    let elsewhere = ip4(Ipv4Addr::new(100, 66, 0, 10), DHCP_SERVER).udp(67, 67).payload("own");
+    relayed(case)
+        .send("acc", &eth(OTHER_MAC, ACC_MAC).vlan(300).carrying(&elsewhere))
+        .expect(
+            "core",
+            &eth(CORE_MAC, ROUTER_MAC)
+                .carrying(&ip4(Ipv4Addr::new(100, 66, 0, 10), DHCP_SERVER).ttl(63).udp(67, 67).payload("own")),
+        )
+        .send("acc", &line(SUB_MAC, GW_MAC).carrying(&ip4(SUB, DHCP_SERVER).udp(68, 67).payload("renewal")))
+        .send("acc", &line(SUB_MAC, GW_MAC).carrying(&other))
+        .expect(
+            "core",
+            &eth(CORE_MAC, ROUTER_MAC).carrying(&ip4(SUB, DHCP_SERVER).ttl(63).udp(68, 69).payload("other")),
+        )
+        .punts("dhcp4", 1)
 }
 
 fn proxy_arp() -> Case {

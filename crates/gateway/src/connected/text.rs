@@ -43,6 +43,7 @@ const COLUMNS: &[Column] = &[
     ("group", |entry| entry.group.clone()),
     ("profile", |entry| entry.profile.clone()),
     ("line", line),
+    ("leased by", |entry| list(&entry.leased_by)),
     (">worker", |entry| entry.worker.map(|worker| worker.to_string())),
     (">up packets", |entry| Some(count(entry.up_packets))),
     (">bytes", |entry| Some(bytes(entry.up_bytes))),
