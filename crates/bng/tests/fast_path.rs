@@ -361,20 +361,20 @@ fn with_tier(tier: &str) -> (WithKernel, impl Fn(usize) -> Vec<u8>) {
     (device, move |bytes| golden_cases::from_sub(&packet(bytes)).build())
 }
 
-fn verdict(device: &WithKernel, packet: &[u8]) -> u32 {
-    device.path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict
+fn verdict(path: &FastPath, packet: &[u8]) -> u32 {
+    path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict
 }
 
 /// What two CPUs get through one policer of 100 Mbit/s, as parts of that rate: at least, and at most.
 fn hammered_by_two_cpus(device: &WithKernel, packet: &[u8]) -> (f64, f64) {
     const RATE: f64 = 100e6;
-    let (path, is_over) = (&device.path, AtomicBool::new(false));
+    let (path, is_over) = (&*device.path, AtomicBool::new(false));
     let bits = || (path.counts().up.1 * 8) as f64;
     let ([first, last], offered) = std::thread::scope(|scope| {
         let hammer = || {
             let mut sent = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
-                let verdict = verdict(device, packet);
+                let verdict = verdict(path, packet);
                 assert!(verdict == XDP_REDIRECT || verdict == XDP_DROP, "verdict {verdict}");
                 sent += 1;
             }
@@ -425,11 +425,11 @@ fn a_removed_subscriber_is_not_forwarded() {
     device.publish();
     device.enter();
     let packet = packet(100);
-    assert_eq!(verdict(&device, &packet), XDP_REDIRECT);
-    assert_eq!(verdict(&device, &packet), XDP_REDIRECT);
+    assert_eq!(verdict(&device.path, &packet), XDP_REDIRECT);
+    assert_eq!(verdict(&device.path, &packet), XDP_REDIRECT);
     let mut used = None;
     device.each(|gateway| used = gateway.subscribers_mut().remove(0).or(used));
-    assert_eq!(verdict(&device, &packet), XDP_PASS, "it has ended");
+    assert_eq!(verdict(&device.path, &packet), XDP_PASS, "it has ended");
     let used = used.expect("there was one");
     assert_eq!((used.up_packets, used.up_bytes), ([2, 0], [200, 0]));
 }
