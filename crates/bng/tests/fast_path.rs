@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bng::config::Config;
 use bng::fast::{Counts, FastPath, FastPort, Publisher};
 use bng::gateway::BroadbandGateway;
+use bng::record::SubscriberSpec;
 use gateway::fast_path::InKernelSessions as _;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
@@ -432,4 +433,47 @@ fn a_removed_subscriber_is_not_forwarded() {
     assert_eq!(verdict(&device.path, &packet), XDP_PASS, "it has ended");
     let used = used.expect("there was one");
     assert_eq!((used.up_packets, used.up_bytes), ([2, 0], [200, 0]));
+}
+
+/// Two CPUs send while the subscriber's tier changes: what was forwarded is what it has used, and no packet is lost between
+/// the old rules and the new.
+#[test]
+fn usage_is_exact_while_tiers_change() {
+    let tiers = "name = \"home\", up = \"50 Mbit/s\" }, { name = \"other\", up = \"80 Mbit/s\", accounted = \"l2\"";
+    let (mut device, packet) = with_tier(tiers);
+    device.interfaces[0] = LOOPBACK;
+    device.publish();
+    device.enter();
+    let (path, packet, is_over) = (device.path.clone(), packet(1000), AtomicBool::new(false));
+    let spec = *device.user_space.control.subscriber(0).expect("the first subscriber");
+    let forwarded: u64 = std::thread::scope(|scope| {
+        let hammer = || {
+            let mut forwarded = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                forwarded += u64::from(verdict(&path, &packet) == XDP_REDIRECT);
+            }
+            forwarded
+        };
+        let both = [scope.spawn(hammer), scope.spawn(hammer)];
+        for n in 0..400 {
+            let spec = SubscriberSpec { profile: n % 2, ..spec };
+            device.each(|gateway| {
+                // Only the worker that has its group takes it.
+                let _ = gateway.subscribers_mut().install(&spec, 1_000_000 * u64::from(n));
+            });
+            device.enter();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        both.map(|thread| thread.join().expect("it hammers")).into_iter().sum()
+    });
+    let counts = path.counts();
+    device.each(|gateway| gateway.subscribers_mut().open_kernel(false));
+    let usage = device.user_space.rig.workers().next().expect("a worker").gateway().state().subscribers.usage(0);
+    let usage = usage.expect("the first subscriber");
+    assert_eq!((usage.up_packets[0], counts.up.0), (forwarded, forwarded));
+    // With or without 22 octets of link header, as the tier had it when the packet passed.
+    let more = usage.up_bytes[0] - forwarded * 1000;
+    assert!(more % 22 == 0 && more > 0 && more < forwarded * 22, "{more} of {forwarded} packets");
+    assert!(forwarded > 1000, "only {forwarded} packets");
 }

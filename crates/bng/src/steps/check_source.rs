@@ -70,7 +70,7 @@ fn take_on(state: &mut State, record: LineId, bytes: &[u8], now: u64) -> bool {
     }
     if learn(bytes, head) {
         state.counts.learnt += 1;
-        state.subscribers.learnt(record);
+        state.subscribers.link_changed(record);
     }
     true
 }

@@ -216,9 +216,17 @@ impl Subscribers {
         true
     }
 
-    /// A subscriber's hardware address was learnt: it goes into the kernel behind its packets that wait.
-    pub(crate) fn learnt(&mut self, record: LineId) {
-        if let Some(handle) = self.head(record).filter(|head| head.flags & flags::NO_MAC == 0).map(|head| head.handle) {
+    /// The header that leads to a subscriber was learnt from one of its frames: the program is to have it, too, and the
+    /// subscriber goes there behind its packets that wait.
+    #[cold]
+    pub(crate) fn link_changed(&mut self, record: LineId) {
+        let Some(handle) = self.head(record).filter(|head| head.flags & flags::NO_MAC == 0).map(|head| head.handle)
+        else {
+            return;
+        };
+        if self.is_in_kernel(handle) {
+            self.leave_and_wait(handle);
+        } else {
             self.begin_to_enter(handle);
         }
     }
