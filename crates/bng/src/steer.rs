@@ -212,9 +212,14 @@ impl Directory {
         (&self.near4, &self.near6)
     }
 
-    /// The gateway's own addresses and their VRFs.
-    pub(crate) fn own(&self) -> (&[(InstanceId, u32)], &[(InstanceId, u128)]) {
-        (&self.own.v4, &self.own.v6)
+    /// The gateway's own IPv4 addresses and their VRFs.
+    pub(crate) fn own4(&self) -> &[(InstanceId, u32)] {
+        &self.own.v4
+    }
+
+    /// As [`own4`](Self::own4).
+    pub(crate) fn own6(&self) -> &[(InstanceId, u128)] {
+        &self.own.v6
     }
 
     /// Whether an IPv4 address is one of subscribers that are not translated.

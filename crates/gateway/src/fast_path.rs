@@ -24,10 +24,10 @@ mod path;
 mod record;
 mod tables;
 
-pub use attach::{Attached, FastPathMode, Ready, WantedPort, Wants, keep_past, open};
+pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, keep_past, open};
 pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
 pub use moving::{InKernel, InKernelSessions, Kernel};
 pub use path::{Counts, FastPath, FastPathError, ProgramSpec};
 pub use record::{KEY_ADDRESS, KEY_PREFIX, Meter, Next, SharedRecord, State, WAYS, prefix_key};
-pub use tables::{FastPort, Publisher, Side, write};
+pub use tables::{FastPort, MapEntries, Publisher, Side, write};

@@ -206,10 +206,9 @@ fn places(directory: &Directory, lengths: [u8; LENGTHS]) -> Places {
     let (near4, near6) = directory.near();
     places.near4.copy_from_slice(near4);
     places.near6.copy_from_slice(near6);
-    let (own4, own6) = directory.own();
-    let own4 = own4.iter().filter(|(_, address)| !directory.is_near4(*address));
+    let own4 = directory.own4().iter().filter(|(_, address)| !directory.is_near4(*address));
     let own4: Vec<u64> = own4.map(|(instance, address)| u64::from(*instance) << 32 | u64::from(*address)).collect();
-    let own6 = own6.iter().filter(|(_, address)| !directory.is_near6((address >> 64) as u64));
+    let own6 = directory.own6().iter().filter(|(_, address)| !directory.is_near6((address >> 64) as u64));
     let own6: Vec<[u64; 3]> =
         own6.map(|(instance, address)| [u64::from(*instance), (address >> 64) as u64, *address as u64]).collect();
     places.valid = u32::from(own4.len() <= OWN && own6.len() <= OWN);

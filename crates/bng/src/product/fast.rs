@@ -2,27 +2,26 @@
 
 use dataplane::acl::SPARE_COUNTERS;
 use frame::Caps;
-use gateway::fast_path::{self, Attached, FastPathError, Ready, WantedPort, Wants};
+use gateway::fast_path::{self, Attached, FastPathError, Ready, Standing, WantedPort, Wants};
 use gateway::shell::StartError;
 use port::Moderation;
 
 use crate::assemble::WorkerInit;
-use crate::config::Config;
+use crate::config::{Config, Port};
 use crate::control::Control;
 use crate::fast::{FastPath, Publisher, why_not};
 
+fn wanted(port: &Port) -> WantedPort<'_> {
+    WantedPort { name: &port.name, uri: &port.uri, mode: port.fast_path, side: port.role.into() }
+}
+
 /// What the configuration wants.
 pub(super) fn wants(config: &Config) -> Wants<'_> {
-    let port = |port: &'_ crate::config::Port| (port.fast_path, port.role.into());
-    let ports = config.port.iter().map(|wanted| {
-        let (mode, side) = port(wanted);
-        WantedPort { name: &wanted.name, uri: &wanted.uri, mode, side }
-    });
     // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
     let idle = config.workers.idle();
     Wants {
         gateway: "bng",
-        ports: ports.collect(),
+        ports: config.port.iter().map(wanted).collect(),
         why_not: why_not(config),
         moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
         keep: None,
@@ -52,7 +51,7 @@ pub(super) fn stand(
     control: &mut Control,
     workers: &mut [WorkerInit],
 ) -> Result<Option<Ready<FastPath>>, StartError> {
-    let Some((path, ports, ready)) = fast.stand(&wants(config), caps)? else { return Ok(None) };
+    let Some(Standing { path, ports, ready }) = fast.stand(&wants(config), caps)? else { return Ok(None) };
     let Some(directory) = workers.first().map(|worker| worker.plane.state().directory.clone()) else { return Ok(None) };
     control.set_fast_path(Publisher::new(path.clone(), ports), &directory);
     for (n, worker) in workers.iter_mut().enumerate() {

@@ -79,6 +79,16 @@ pub struct Attached<P> {
     ports: Vec<Option<FastPort>>,
 }
 
+/// The program, to be given tables and sessions.
+pub struct Standing<P> {
+    /// The program and its maps.
+    pub path: Arc<P>,
+    /// The ports it is before, by number.
+    pub ports: Vec<Option<FastPort>>,
+    /// To be [engaged](Ready::engage) when the tables are there.
+    pub ready: Ready<P>,
+}
+
 /// The program in its tables, to be put before those of its ports.
 pub struct Ready<P> {
     path: Arc<P>,
@@ -163,17 +173,11 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
 }
 
 impl<P: AsRef<FastPath>> Attached<P> {
-    /// The program takes packets of sessions from now on, once there are some. The ports it is before, by number, and what is
-    /// to be [engaged](Ready::engage) when the tables are there. None: there is no in-kernel path.
+    /// The program takes packets of sessions from now on, once there are some. None: there is no in-kernel path.
     ///
     /// # Errors
     /// There can be none, and the configuration wants it.
-    #[allow(clippy::type_complexity)]
-    pub fn stand(
-        self,
-        wants: &Wants<'_>,
-        caps: &[Caps],
-    ) -> Result<Option<(Arc<P>, Vec<Option<FastPort>>, Ready<P>)>, StartError> {
+    pub fn stand(self, wants: &Wants<'_>, caps: &[Caps]) -> Result<Option<Standing<P>>, StartError> {
         let ours = |(port, _): &(&Option<FastPort>, &Caps)| port.is_some();
         let zero = self.ports.iter().zip(caps).filter(ours).find(|(_, caps)| caps.detail.starts_with("zero copy"));
         if let Some((_, caps)) = zero {
@@ -185,7 +189,7 @@ impl<P: AsRef<FastPath>> Attached<P> {
         let uris = has.filter_map(|port| port.uri.parse::<Uri>().ok());
         let places = uris.map(|uri| (uri.target().to_owned(), uri.get("netns").map(str::to_owned))).collect();
         let ready = Ready { path: self.path.clone(), places };
-        Ok(Some((self.path, self.ports, ready)))
+        Ok(Some(Standing { path: self.path, ports: self.ports, ready }))
     }
 }
 

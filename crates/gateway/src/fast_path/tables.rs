@@ -59,6 +59,9 @@ pub struct FastPort {
 const LINKS: [usize; 3] = [HEADER_LEN, HEADER_LEN + TAG_LEN, MOST_LINK];
 const MOST_LINK: usize = HEADER_LEN + 2 * TAG_LEN;
 
+/// Entries of a map: where, and their octets.
+pub type MapEntries = Vec<(usize, Vec<u8>)>;
+
 /// Keeps the program's tables as the forwarding tables are.
 pub struct Publisher<P = FastPath> {
     path: Arc<P>,
@@ -117,7 +120,7 @@ impl<P: AsRef<FastPath>> Publisher<P> {
 
     /// The same, with entries of a map of the gateway's own, by its place in the [`ProgramSpec`](super::ProgramSpec): of
     /// which the lower half of the first word makes an entry valid.
-    pub fn publish_with(&mut self, plan: &Plan, tables: &Forwarding, own: Option<(usize, Vec<(usize, Vec<u8>)>)>) {
+    pub fn publish_with(&mut self, plan: &Plan, tables: &Forwarding, own: Option<(usize, MapEntries)>) {
         let shared = self.path.clone();
         let path: &FastPath = (*shared).as_ref();
         let numbers = 0..path.instances.len() as u16;
@@ -127,7 +130,7 @@ impl<P: AsRef<FastPath>> Publisher<P> {
         let (neighbours, neighbours6) = (self.neighbours(plan, tables), self.neighbours6(plan, tables));
         let ports = self.interfaces(tables);
         let (place, entries) = own.unwrap_or_default();
-        let mut changes: Vec<(&SharedWords, &mut Entries, Vec<(usize, Vec<u8>)>)> = vec![
+        let mut changes: Vec<(&SharedWords, &mut Entries, MapEntries)> = vec![
             (&path.instances, &mut self.instances, instances),
             (&path.neighbours, &mut self.neighbours, neighbours),
             (&path.instances6, &mut self.instances6, instances6),

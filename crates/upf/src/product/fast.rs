@@ -3,29 +3,28 @@
 use std::path::Path;
 
 use frame::Caps;
-use gateway::fast_path::{self, Attached, Ready, WantedPort, Wants};
+use gateway::fast_path::{self, Attached, Ready, Standing, WantedPort, Wants};
 use gateway::shell::StartError;
 use port::Moderation;
 
 use crate::assemble::WorkerInit;
-use crate::config::Config;
+use crate::config::{Config, Port};
 use crate::control::Control;
 use crate::fast::{FastPath, Publisher, why_not};
 
+fn wanted(port: &Port) -> WantedPort<'_> {
+    WantedPort { name: &port.name, uri: &port.uri, mode: port.fast_path, side: port.role.into() }
+}
+
 /// What the configuration wants.
 pub(super) fn wants(config: &Config) -> Wants<'_> {
-    let port = |port: &'_ crate::config::Port| (port.fast_path, port.role.into());
-    let ports = config.port.iter().map(|wanted| {
-        let (mode, side) = port(wanted);
-        WantedPort { name: &wanted.name, uri: &wanted.uri, mode, side }
-    });
     // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
     let idle = config.workers.idle();
     let has_ledger = config.n4.as_ref().is_some_and(|n4| n4.ledger.is_some());
     let keep = config.fast_path.keep().filter(|_| has_ledger);
     Wants {
         gateway: "upf",
-        ports: ports.collect(),
+        ports: config.port.iter().map(wanted).collect(),
         why_not: why_not(config),
         moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
         keep: keep.map(|keep| (keep, Path::new(&config.fast_path.bpf_folder))),
@@ -53,7 +52,7 @@ pub(super) fn stand(
     control: &mut Control,
     seats: &mut [WorkerInit],
 ) -> Result<Option<Ready<FastPath>>, StartError> {
-    let Some((path, ports, ready)) = fast.stand(&wants(config), caps)? else { return Ok(None) };
+    let Some(Standing { path, ports, ready }) = fast.stand(&wants(config), caps)? else { return Ok(None) };
     control.set_fast_path(Publisher::new(path.clone(), ports));
     for (worker, seat) in seats.iter_mut().enumerate() {
         seat.plane.sessions_mut().set_fast_path(path.clone(), worker as u16, 0);
