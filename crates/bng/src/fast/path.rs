@@ -48,6 +48,8 @@ impl FastPath {
             object: include_bytes!("../../bpf/fastpath.bpf.o"),
             layout: LAYOUT,
             session: size_of::<Session>(),
+            // Its line, its IPv4 address, its WAN prefix, its delegated prefix.
+            keys: 4,
             maps: &[("places", 0), ("lists", 0), ("hits", counters.max(1))],
             reasons: ["acl_denied", "subscriber_rate", ""],
         };

@@ -128,7 +128,8 @@ impl Subscribers {
         let (kernel, record) = (self.kernel.as_deref()?, self.record_of(handle)?);
         Some(match self.for_kernel(kernel, record) {
             _ if self.is_in_kernel(handle) => Place::Kernel,
-            _ if kernel.number(handle).is_none() => Place::Worker(NotEligible::NoRoom),
+            // The index leads to no more.
+            Ok(_) if kernel.number(handle).is_none() || !self.is_linked(handle) => Place::Worker(NotEligible::NoRoom),
             Ok(_) => Place::ForAWhile,
             Err(why) => Place::Worker(why),
         })

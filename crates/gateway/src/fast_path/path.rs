@@ -39,6 +39,8 @@ pub struct ProgramSpec<'a> {
     pub layout: u32,
     /// Octets of a session's record.
     pub session: usize,
+    /// Keys that lead to a session at most.
+    pub keys: u32,
     /// Maps of the gateway's own, and entries where they are other than the object says; 0: as it says.
     pub maps: &'a [(&'static str, u32)],
     /// Names of the gateway's own reasons to drop a packet, in the order of their counters.
@@ -168,8 +170,8 @@ impl FastPath {
         let sessions = sessions.max(1);
         // Whoever waits for all CPUs looks at no more than there are.
         let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
-        // Three keys each; three of four places are in use at most.
-        let buckets = sessions.next_power_of_two().max(4);
+        // Three of four places are in use at most.
+        let buckets = sessions.saturating_mul(spec.keys).div_ceil(3).next_power_of_two().max(4);
         let mut sizes =
             vec![("sessions", sessions), ("session_index", buckets), ("cpus", cpus), ("moved", workers.max(1).into())];
         sizes.extend(spec.maps.iter().filter(|(_, entries)| *entries > 0));

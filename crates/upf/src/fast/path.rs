@@ -45,6 +45,7 @@ impl FastPath {
             object: include_bytes!("../../bpf/fastpath.bpf.o"),
             layout: LAYOUT,
             session: size_of::<Session>(),
+            keys: 3,
             maps: &[("sessions6", sessions.max(1)), ("tunnels", MOST_TUNNELS)],
             reasons: ["gate_closed", "flow_rate", "session_rate"],
         };
