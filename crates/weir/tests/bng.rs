@@ -90,8 +90,9 @@ fn example_configuration_is_ok() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Packets through the kernel: see `tests/net/bng_fast_path.py` for the picture.
+/// Packets through the kernel: see `tests/net/bng_fast_path.py` and `bng_fast_path_load.py` for the pictures.
 #[test]
 fn subscribers_talk_through_the_kernel() {
     run("bng_fast_path.py", &[]);
+    run("bng_fast_path_load.py", &["5000", "4", "only"]);
 }
