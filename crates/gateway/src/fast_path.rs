@@ -29,5 +29,6 @@ pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
 pub use moving::{InKernel, InKernelSessions, Kernel};
 pub use path::{Counts, FastPath, FastPathError, ProgramSpec};
+pub use port::Moderation;
 pub use record::{KEY_ADDRESS, KEY_PREFIX, Meter, Next, SharedRecord, State, WAYS, prefix_key};
 pub use tables::{FastPort, MapEntries, Publisher, Side, write};

@@ -2,9 +2,8 @@
 
 use dataplane::acl::SPARE_COUNTERS;
 use frame::Caps;
-use gateway::fast_path::{self, Attached, FastPathError, Ready, Standing, WantedPort, Wants};
+use gateway::fast_path::{self, Attached, FastPathError, Moderation, Ready, Standing, WantedPort, Wants};
 use gateway::shell::StartError;
-use port::Moderation;
 
 use crate::assemble::WorkerInit;
 use crate::config::{Config, Port};
