@@ -3,6 +3,7 @@ frames with VLAN tags, which the kernel needs no 8021q for.
 """
 import os, signal, socket, struct, subprocess, sys, time
 
+SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, PACKET_AUXDATA = 263, 1, 1, 8
 VLAN_VALID, TPID_VALID, OUTGOING = 0x10, 0x40, 4
 children = []
@@ -145,6 +146,8 @@ def tagged_socket(interface):
     """A packet socket that gives the outer tag apart from the frame (packet(7), PACKET_AUXDATA)."""
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     raw.bind((interface, 3))
+    # A reader in Python is kept from running now and then: what came meanwhile is not to be lost.
+    raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
     raw.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
     index = socket.if_nametoindex(interface)
     raw.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, struct.pack("iHH8s", index, PACKET_MR_PROMISC, 0, b""))

@@ -27,6 +27,7 @@ pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
 
 pub use garden::{GardenPlan, GardenSection};
 
+pub use gateway::fast_path::FastPathMode;
 pub use gateway::moves::park::ParkSection;
 
 pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
@@ -61,6 +62,9 @@ gateway::configuration! {
         /// Translation of subscribers' IPv4 addresses (CGNAT).
         #[serde(default)]
         pub nat: Option<Nat>,
+        /// Known subscribers in the kernel, where a port has `fast_path`.
+        #[serde(default)]
+        pub fast_path: FastPathSection,
         /// Groups move together onto fewer workers while there is little to do; left out: each stays on its own.
         #[serde(default)]
         pub park: Option<ParkSection>,
@@ -144,6 +148,48 @@ pub struct Port {
     /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
     #[serde(default)]
     pub mss: Option<u16>,
+    /// Forward usual packets of known subscribers in the kernel, at the driver, where the port is an `xdp:` one and everything
+    /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
+    /// workers. Ports of both sides must have it.
+    #[serde(default)]
+    pub fast_path: FastPathMode,
+}
+
+/// The in-kernel path of known subscribers.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastPathSection {
+    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes 384 bytes of memory. Others are the workers'.
+    pub subscribers: u32,
+}
+
+impl Default for FastPathSection {
+    fn default() -> Self {
+        Self { subscribers: 65_536 }
+    }
+}
+
+impl FastPathSection {
+    const MOST: u32 = 1 << 22;
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if (1..=Self::MOST).contains(&self.subscribers) {
+            return Ok(());
+        }
+        let what = format!("room for {} subscribers in the kernel", self.subscribers);
+        let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
+        Err(wrong(&[&"fast_path", &"subscribers"], what, help))
+    }
+}
+
+impl From<Role> for gateway::fast_path::Side {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Access => Self::Access,
+            Role::Core => Self::Core,
+            Role::Hybrid => Self::Hybrid,
+        }
+    }
 }
 
 impl PortSection for Port {

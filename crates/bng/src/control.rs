@@ -25,6 +25,7 @@ use wire::Mac;
 use steer_ports::Waits;
 
 use crate::config::{Config, GroupPlan, Layout, Slice6, parse_mac};
+use crate::fast;
 use crate::gateway::{Answer, Blocks, Command};
 use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
@@ -32,7 +33,8 @@ use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
 use crate::shaper::{Queued, Shaper};
 use crate::slow::{ControlPacket, Event};
-use crate::subscribers::{Refused, Usage};
+use crate::steer::Directory;
+use crate::subscribers::{Place, Refused, Usage};
 
 /// Control's ends of one worker.
 pub struct Link {
@@ -74,6 +76,22 @@ impl Link {
     }
 }
 
+/// The in-kernel path, as control keeps its tables.
+struct InKernelPath {
+    publisher: fast::Publisher,
+    /// What rules had matched there when lists were replaced last.
+    hits_before: Vec<(u64, u64)>,
+}
+
+impl InKernelPath {
+    /// What the rule of a counter has matched there since lists were replaced last; `first`: their first counter.
+    fn hits(&self, first: u32, counter: u32) -> (u64, u64) {
+        let (packets, bytes) = self.publisher.path().hits(first + counter);
+        let before = self.hits_before.get(counter as usize).copied().unwrap_or_default();
+        (packets.saturating_sub(before.0), bytes.saturating_sub(before.1))
+    }
+}
+
 /// Why a request was refused; a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -91,6 +109,8 @@ pub struct Reports {
     question: u64,
     /// What the subscribers that were queried have used, by handle.
     pub usage: HashMap<u32, Usage>,
+    /// Where their packets go, by handle, where there is an in-kernel path.
+    pub places: HashMap<u32, Place>,
     /// What the queues of those that are shaped hold and have counted, by handle.
     pub queued: HashMap<u32, Queued>,
     /// What each worker has reported, by its number.
@@ -125,6 +145,8 @@ pub struct Control {
     forwarding: Publisher<Forwarding>,
     /// Access lists; none: there were none at start.
     lists: Option<LiveLists>,
+    /// The in-kernel path; none: there is none.
+    fast: Option<InKernelPath>,
     /// Commands to write subscribers anew that workers have not carried out.
     refreshing: usize,
     /// A profile wrote DSCPs at start.
@@ -204,6 +226,7 @@ impl Control {
             neighbourhood: Neighbourhood::new(plan),
             forwarding,
             lists,
+            fast: None,
             refreshing: 0,
             marks,
             gardens,
@@ -236,6 +259,42 @@ impl Control {
         };
         this.set_park();
         this
+    }
+
+    /// Keeps the program's tables as its own from now on.
+    pub fn set_fast_path(&mut self, mut publisher: fast::Publisher, directory: &Directory) {
+        let plan = self.neighbourhood.plan();
+        publisher.publish(plan, &plan.compile());
+        publisher.publish_places(directory, self.prefix_lengths());
+        if let Some(lists) = &self.lists {
+            publisher.publish_lists(lists.reader().get());
+        }
+        self.fast = Some(InKernelPath { publisher, hits_before: Vec::new() });
+    }
+
+    /// The first lengths of subscribers' IPv6 prefixes that there are: those that the in-kernel path looks up.
+    fn prefix_lengths(&self) -> [u8; fast::LENGTHS] {
+        let slices = self.layout.groups.iter().flat_map(|group| group.v6.iter().map(|slice| slice.length));
+        let fixed =
+            self.subscribers().flat_map(|spec| spec.pd.map(|(_, len)| len).into_iter().chain(spec.wan.map(|_| 64)));
+        let (mut lengths, mut count) = ([0; fast::LENGTHS], 0);
+        for length in slices.chain(fixed) {
+            if count < lengths.len() && !lengths.contains(&length) {
+                lengths[count] = length;
+                count += 1;
+            }
+        }
+        lengths
+    }
+
+    /// What the in-kernel path has counted; none: there is none.
+    pub fn fast_path(&self) -> Option<fast::Counts> {
+        self.fast.as_ref().map(|fast| fast.publisher.path().counts())
+    }
+
+    /// Counters of access lists' rules that there may ever be.
+    pub fn list_counters(&self) -> u32 {
+        self.lists.as_ref().map_or(0, |lists| lists.hits().len())
     }
 
     /// With the public addresses that its workers have, and the log of blocks given out.
@@ -314,7 +373,10 @@ impl Control {
 
     /// Packets and bytes that a rule of an access list has matched since the lists were replaced last.
     pub fn hits(&self, counter: u32) -> (u64, u64) {
-        self.lists.as_ref().map_or((0, 0), |lists| lists.of(counter))
+        let (packets, bytes) = self.lists.as_ref().map_or((0, 0), |lists| lists.of(counter));
+        let first = self.lists.as_ref().map_or(0, LiveLists::first);
+        let there = self.fast.as_ref().map_or((0, 0), |fast| fast.hits(first, counter));
+        (packets + there.0, bytes + there.1)
     }
 
     /// Subscribers, in the order of their handles.
@@ -605,6 +667,9 @@ impl Control {
 
     fn publish_tables(&mut self) {
         if let Some(tables) = self.neighbourhood.tables() {
+            if let Some(fast) = &mut self.fast {
+                fast.publisher.publish(self.neighbourhood.plan(), &tables);
+            }
             self.forwarding.publish(tables);
             self.links.iter().for_each(|link| link.waker.nudge());
         }

@@ -11,12 +11,14 @@ use engine::{
     SteerKey, TraceFilter,
 };
 use frame::{Frame, Pool};
+use gateway::fast_path::InKernelSessions as _;
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
 use wire::{L3L4, Outer, fast};
 
 use crate::config::{PuntSection, Role};
+use crate::fast::FastPath;
 use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
 use crate::moving::{Come, Leave, Step};
@@ -25,7 +27,7 @@ use crate::record::SubscriberSpec;
 use crate::shaper::{Queued, Shaper};
 use crate::slow::{Event, Reinject, SlowPath};
 use crate::steer::{Directory, Side};
-use crate::subscribers::{Refused, Rules, Subscribers, Usage};
+use crate::subscribers::{Place, Refused, Rules, Subscribers, Usage};
 use crate::{drops, punts};
 
 /// What control asks of a worker.
@@ -170,6 +172,8 @@ pub struct Report {
     pub question: u64,
     /// Handles that are asked for, and what each has used; none: it is not this worker's.
     pub usage: Vec<(u32, Option<Usage>)>,
+    /// Where their packets go, where there is an in-kernel path.
+    pub places: Vec<(u32, Place)>,
     /// Of those that are shaped, what their queues hold and have counted.
     pub queued: Vec<(u32, Queued)>,
     /// Packets and bytes that wait in all queues.
@@ -187,6 +191,7 @@ impl Report {
     pub fn fill(&mut self, state: &State) {
         for (handle, usage) in &mut self.usage {
             *usage = state.subscribers.usage(*handle);
+            self.places.extend(state.subscribers.kernel_in_words(*handle).map(|place| (*handle, place)));
         }
         if let Some(shaper) = &state.shaper {
             let handles = self.usage.iter().map(|(handle, _)| *handle);
@@ -254,6 +259,8 @@ pub struct BroadbandGateway {
     drains: Drains,
     /// A group that comes, or has come and is to be told of.
     come: Option<Box<Come>>,
+    /// Packets are traced.
+    is_traced: bool,
 }
 
 impl BroadbandGateway {
@@ -265,7 +272,20 @@ impl BroadbandGateway {
         let (counts, empty) = (Counts::default(), Plan::default().compile());
         let state = State { emptying: None, subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
         let (side, told, leave, drains, come) = (Side::Core, 0, None, Drains::No, None);
-        (Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come }, layout)
+        (
+            Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come, is_traced: false },
+            layout,
+        )
+    }
+
+    /// Has subscribers go into the kernel from now on; `now` is the worker's time.
+    pub fn set_fast_path(&mut self, path: Arc<FastPath>, worker: u16, now: u64) {
+        self.state.subscribers.set_fast_path(path, worker, now);
+    }
+
+    /// Its subscribers, to change.
+    pub fn subscribers_mut(&mut self) -> &mut Subscribers {
+        &mut self.state.subscribers
     }
 
     /// What it owns.
@@ -499,6 +519,7 @@ impl Gateway for BroadbandGateway {
 
     fn arrived(&mut self, arrival: Arrival, room: Room, _env: &mut Env) {
         if let Some(mut come) = self.come.take() {
+            self.state.subscribers.hold_in_user_space(come.group, false);
             (come.arrival, come.room) = (arrival, room);
             self.slow.report(Event::Arrived(come));
         }
@@ -518,12 +539,20 @@ impl Gateway for BroadbandGateway {
     fn next_deadline(&self) -> Option<u64> {
         let shaper = self.state.shaper.as_ref().filter(|shaper| shaper.held() > 0);
         let nat = self.state.nat.as_ref().and_then(|nat| nat.next_deadline());
-        let unresolved = self.slow.next_deadline();
-        shaper.and_then(|shaper| shaper.next_due()).into_iter().chain(nat).chain(unresolved).min()
+        let (unresolved, kernel) = (self.slow.next_deadline(), self.state.subscribers.kernel_deadline());
+        let shaper = shaper.and_then(|shaper| shaper.next_due());
+        shaper.into_iter().chain(nat).chain(unresolved).chain(kernel).min()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
         let (state, slow) = (&mut self.state, &mut self.slow);
+        // Packets that wait for a neighbour have not gone out either: the kernel's must not overtake them.
+        let drained = if slow.unresolved() > 0 { 0 } else { env.drained };
+        state.subscribers.see_to_kernel(env.now, env.turn, drained);
+        // A trace shows what goes through the workers: all packets then.
+        if std::mem::replace(&mut self.is_traced, env.tracer.is_on()) != env.tracer.is_on() {
+            state.subscribers.pause_kernel(env.tracer.is_on());
+        }
         let moving = (&mut self.leave, &mut self.come);
         let done = self
             .inbox

@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod config;
 pub mod control;
 pub mod drops;
+pub mod fast;
 pub mod gateway;
 pub mod lane;
 pub mod link;

@@ -54,6 +54,8 @@ impl Parcel {
 
 /// What the old owner is told of a group that leaves.
 pub struct Leave {
+    /// The group.
+    pub group: u16,
     /// The group's subscribers.
     pub handles: Box<[u32]>,
     /// How many of them are exported.
@@ -70,6 +72,8 @@ pub struct Leave {
 
 /// What the new owner is told of a group that comes.
 pub struct Come {
+    /// The group.
+    pub group: u16,
     /// The old owner.
     pub from: Owner,
     /// All workers but the new owner, as bits.
@@ -125,8 +129,14 @@ impl Step {
         env: &mut Env,
     ) -> bool {
         match self {
-            Self::Adopt(group) => state.subscribers.adopt(*group),
-            Self::Disown(group) => state.subscribers.disown(*group),
+            Self::Adopt(group) => {
+                state.subscribers.hold_in_user_space(*group, true);
+                state.subscribers.adopt(*group);
+            }
+            Self::Disown(group) => {
+                state.subscribers.disown(*group);
+                state.subscribers.hold_in_user_space(*group, false);
+            }
             Self::Copy { specs, refused } => {
                 let now = env.now;
                 let mut install = |spec| state.install(spec, now, |frame| env.pool.give(frame));
@@ -147,7 +157,12 @@ impl Step {
                     state.subscribers.remove(*handle);
                 }
             }
-            Self::Leave(_) | Self::Come(_) => return self.begin(leave, come, env),
+            Self::Leave(_) | Self::Come(_) => {
+                if let Self::Leave(leave) = self {
+                    state.subscribers.hold_in_user_space(leave.group, true);
+                }
+                return self.begin(leave, come, env);
+            }
         }
         true
     }

@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `command.rs` | `weir subscriber` |
+//! | `fast.rs` | the in-kernel path, put before the ports' own programs |
 //! | `live.rs` | keys that a reload applies |
 //! | `moving.rs` | `weir move` |
 //! | `observer.rs` | its control side while it runs, and its metrics |
@@ -10,6 +11,7 @@
 
 mod command;
 mod connected;
+mod fast;
 mod live;
 mod moving;
 mod observer;
@@ -24,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Time;
 use gateway::cli::RunArgs;
+use gateway::fast_path::Attached;
 use gateway::load::Text;
 use gateway::privilege::folder_of;
 use gateway::shell::reload::{LiveKey, apply_to};
@@ -35,6 +38,7 @@ use gateway::watch::Vitals;
 
 use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::{Config, ConfigError};
+use crate::fast::FastPath;
 use crate::sessions::{Environment, Sockets, Stored};
 pub use command::{SubscriberArgs, subscriber};
 pub use moving::{MoveArgs, move_group};
@@ -51,6 +55,8 @@ pub struct BngGateway {
     stored: Stored,
     /// The sockets of RADIUS.
     radius: Option<Sockets>,
+    /// The in-kernel path, before it has tables.
+    fast: Option<Attached<FastPath>>,
 }
 
 /// Reads the ledger that leases are kept in, without a privilege.
@@ -109,7 +115,7 @@ impl Gateway for BngGateway {
 
     fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
-        Ok(Some((Self { stored: read_leases(&loaded.config)?, radius: None }, None)))
+        Ok(Some((Self { stored: read_leases(&loaded.config)?, ..Self::default() }, None)))
     }
 
     fn warn(config: &Config) {
@@ -123,6 +129,7 @@ impl Gateway for BngGateway {
     }
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
+        self.fast = fast::open(&loaded.config)?;
         let Some(radius) = &loaded.config.radius else { return Ok(()) };
         let sockets = Sockets::open(radius).map_err(|error| {
             let coa = radius.coa.map(|address| format!(" and CoA at {address}")).unwrap_or_default();
@@ -149,10 +156,15 @@ impl Gateway for BngGateway {
         let stored = std::mem::take(&mut self.stored);
         attach(&loaded.config, &mut control, &mut workers, stored, environment)
             .map_err(|error| StartError::Gateway(Box::new(error)))?;
+        let fast = match self.fast.take() {
+            Some(fast) => fast::stand(fast, &loaded.config, opened.caps(), &mut control, &mut workers)?,
+            None => None,
+        };
         let all = WorkerInits { workers, time: Time::real(), waker, sockets, vitals };
         let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;
         // Its addresses are announced at once.
         process.turn();
+        fast.map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
         Ok(process)
     }
 

@@ -165,6 +165,11 @@ impl SlowPath {
         self.own.next(burst, state, env)
     }
 
+    /// Packets that wait for a neighbour.
+    pub fn unresolved(&self) -> usize {
+        self.unresolved.held()
+    }
+
     /// Whether packets can be released now.
     pub fn has_ready(&self) -> bool {
         self.own.held() > 0 || self.unresolved.is_releasing()

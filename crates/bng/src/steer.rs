@@ -215,6 +215,21 @@ impl Directory {
         has(&self.near6, near_bit6(upper))
     }
 
+    /// A bit for each /16 that slices and subscribers' addresses lie in, and for the hash of each such IPv6 /32.
+    pub(crate) fn near(&self) -> (&[u64], &[u64]) {
+        (&self.near4, &self.near6)
+    }
+
+    /// The gateway's own IPv4 addresses and their VRFs.
+    pub(crate) fn own4(&self) -> &[(InstanceId, u32)] {
+        &self.own.v4
+    }
+
+    /// As [`own4`](Self::own4).
+    pub(crate) fn own6(&self) -> &[(InstanceId, u128)] {
+        &self.own.v6
+    }
+
     /// Whether an IPv4 address is one of subscribers that are not translated.
     #[inline]
     pub fn is_untranslated(&self, instance: InstanceId, address: u32) -> bool {

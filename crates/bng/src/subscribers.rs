@@ -11,12 +11,14 @@
 //! a cache line. Addresses outside of all slices are in hash maps.
 
 mod install;
+mod kernel;
 mod reload;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dataplane::forward::InstanceId;
+use gateway::fast_path::InKernel;
 use table::bulk::{BulkMap, Hash, Seed};
 use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::{LineId, Lines};
@@ -27,6 +29,7 @@ use crate::record::{Head, LINES, Meter, head, head_mut, meter, meter_mut, meter_
 use crate::slow::LineCount;
 use crate::steer::VLANS;
 
+pub use kernel::Place;
 pub use reload::Rules;
 
 /// No place: [`Subscribers::at`] has nothing there.
@@ -171,6 +174,12 @@ pub struct Subscribers {
     /// Records by handle, from 1.
     by_handle: Vec<u32>,
     count: usize,
+    /// The in-kernel path, where there is one.
+    kernel: Option<Box<kernel::Kernel>>,
+    /// By handle, as far as any was there.
+    in_kernel: Vec<InKernel>,
+    /// Groups that move: their subscribers do not go there.
+    held_groups: Vec<u16>,
 }
 
 fn memory<E>(_: E) -> Refused {
@@ -201,6 +210,9 @@ impl Subscribers {
             outside: BTreeMap::new(),
             by_handle: Vec::new(),
             count: 0,
+            kernel: None,
+            in_kernel: Vec::new(),
+            held_groups: Vec::new(),
         };
         // The first cell stays empty: it stands for no place.
         let mut next = 1usize;
@@ -451,13 +463,15 @@ impl Subscribers {
     pub fn usage(&self, handle: u32) -> Option<Usage> {
         let record = self.record_of(handle)?;
         let (head, down, up) = (self.head(record)?, self.meter(record, false)?, self.meter(record, true)?);
-        Some(Usage {
+        let mut usage = Usage {
             up_packets: up.packets,
             up_bytes: up.bytes,
             down_packets: down.packets,
             down_bytes: down.bytes,
             mac: head.mac(),
-        })
+        };
+        self.add_kernels(handle, &mut usage);
+        Some(usage)
     }
 }
 

@@ -11,6 +11,7 @@ mod device;
 mod golden_cases;
 
 mod config;
+mod fast_path;
 mod garbage;
 mod golden;
 mod moves;

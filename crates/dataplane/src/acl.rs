@@ -26,7 +26,7 @@ mod tables;
 mod text;
 mod vectors;
 
-pub use lists::{AccessList, AccessLists, CompileError, Decision, MAX_RULES};
+pub use lists::{AccessList, AccessLists, CompileError, Decision, FEW, MAX_RULES};
 pub use live::{LiveLists, NotReplaced, SPARE_COUNTERS};
 pub use rule::{Action, Direction, PortRange, Rule};
 pub use stage::{CheckAcl, HasAccessLists, Hits};

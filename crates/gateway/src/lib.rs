@@ -37,6 +37,7 @@
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
+//! | [`fast_path`] | known sessions in the kernel: the program and its maps, sessions on their way there and back |
 //! | [`nat`] | who has which public ports: the table, and the log |
 //! | [`records`] | charging records of a ledger that the process has open |
 //! | [`pulse`] | whether a process that does not answer is alive |
@@ -52,6 +53,7 @@ pub mod control;
 pub mod counters;
 pub mod drain;
 pub mod fail;
+pub mod fast_path;
 pub mod headroom;
 pub mod host_routing;
 pub mod json;

@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the in-kernel path and the gateway share, byte for byte: see crates/upf/src/fast/record.rs, which asserts the same
- * sizes and offsets. Addresses and TEIDs are in host order, link and IP headers as they lie in a packet.
- *
- * An entry that has a `valid` or `state` word is written while that word is 0 and no CPU runs the program (`weir_cpu`):
- * so a program that has read it as 1 reads the rest whole. */
+/* What the in-kernel path of the user plane function and its process share beside shared.h, byte for byte: see
+ * crates/upf/src/fast/record.rs, which asserts the same sizes and offsets. */
 #ifndef WEIR_RECORD_H
 #define WEIR_RECORD_H
-#include <linux/types.h>
+#include "shared.h"
 
-#define WEIR_WAYS 4         /* rules of a direction */
 #define WEIR_ENDS 4         /* tunnel endpoints of a session */
 #define WEIR_CELLS 4        /* buckets, and counts, of a session */
-#define WEIR_ADDRESSES 8    /* our IPv4 addresses on a port */
-#define WEIR_ADDRESSES6 4   /* our IPv6 addresses on a port */
-#define WEIR_ROUTES 16      /* IPv4 routes of a network instance, and as many IPv6 ones */
-#define WEIR_INSTANCES 16   /* network instances */
-#define WEIR_NEIGHBOURS 1024 /* buckets of neighbours on our links, a power of two */
-#define WEIR_PORTS 4096     /* interface indexes */
-#define WEIR_KEYS 4         /* entries of a bucket of the session index */
-#define WEIR_CPUS 1024
-#define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
-#define WEIR_NONE8 0xff
-#define WEIR_LAYOUT 1       /* of all that is here: one more with each change of it */
+#define WEIR_LAYOUT 1       /* of all that is here and in shared.h: one more with each change of it */
 
-/* Values of the lowest byte of weir_session.state. */
-#define WEIR_USER 0         /* its packets are the user-space path's; the bytes above count those left to it, modulo 2^24 */
-#define WEIR_KERNEL 1       /* its packets are taken here */
-#define WEIR_MOVING 2       /* handed back by the program; the worker takes it over */
-#define WEIR_STATE 0xff
-#define WEIR_LEFT 0x100     /* one packet left to the user-space path */
-
-/* Values of weir_port.role. */
-#define WEIR_ACCESS 1
-#define WEIR_CORE 2
+/* Reasons to drop a packet. */
+#define WEIR_GATE_CLOSED WEIR_OWN_REASON0
+#define WEIR_FLOW_RATE WEIR_OWN_REASON1
+#define WEIR_SESSION_RATE WEIR_OWN_REASON2
 
 /* Bits of weir_rule.flags. */
 #define WEIR_CLOSED 1       /* a QER's gate is closed */
@@ -45,35 +25,8 @@
 #define WEIR_GTPU 1
 #define WEIR_CONTAINER 2
 
-/* Values of weir_route.kind. */
-#define WEIR_TO_USER 0
-#define WEIR_GATEWAY 1
-#define WEIR_ON_LINK 2
-
-/* Key of the session index: the kind in the top bits, then the network instance and the address, or the TEID, or what
- * weir_prefix_key makes of an instance and an IPv6 prefix of 64 bits. */
+/* A key of the session index that is a TEID. */
 #define WEIR_KEY_TEID (1ULL << 63)
-#define WEIR_KEY_ADDRESS (1ULL << 62)
-#define WEIR_KEY_PREFIX (1ULL << 61)
-
-/* Places of weir_cpu.counts. */
-enum {
-	WEIR_UP_PACKETS, WEIR_UP_BYTES, WEIR_DOWN_PACKETS, WEIR_DOWN_BYTES, WEIR_GATE_CLOSED, WEIR_FLOW_RATE,
-	WEIR_SESSION_RATE, WEIR_SPOOFED_SOURCE, WEIR_NO_HEADROOM, WEIR_HANDED_BACK, WEIR_OTHER, WEIR_DROPPED_BYTES,
-	WEIR_NO_EGRESS, WEIR_SAMPLES, WEIR_SAMPLED_NS,
-	WEIR_COUNTS = 22
-};
-
-#define WEIR_SAMPLE 256     /* one of so many packets is timed, a power of two */
-
-
-/* A bucket as the time at which it is full again, in 2^-8 ns of CLOCK_MONOTONIC: one word, changed by compare-and-swap. */
-struct weir_meter {
-	__u64 full_at;
-	__u64 per_byte;         /* time that a byte takes, in 2^-24 ns */
-	__u64 depth;            /* time that the whole bucket takes, in 2^-8 ns */
-	__u64 spare;
-};
 
 struct weir_tally {
 	__u64 bytes;
@@ -149,16 +102,6 @@ struct weir_session6 {
 	struct weir_direction6 down;
 };
 
-/* The next station of a packet. */
-struct weir_next {
-	__u32 valid;
-	__u16 mtu;
-	__u8 port;              /* place among the ports to send by */
-	__u8 len;               /* bytes of the link header: 14, and 4 for each of up to two tags */
-	__u8 link[22];
-	__u8 type[2];           /* its last two bytes: what the packet is */
-};
-
 struct weir_tunnel {
 	struct weir_next next;
 	__u8 header[20];        /* IPv4, with total length, type of service and checksum 0 */
@@ -166,115 +109,7 @@ struct weir_tunnel {
 	__u16 spare[5];
 };
 
-struct weir_route {
-	__u32 prefix;
-	__u32 mask;
-	__u32 kind;
-	__u32 port;             /* WEIR_ON_LINK: the port whose neighbours are looked up */
-	struct weir_next next;  /* WEIR_GATEWAY */
-};
-
-/* Longest prefix first. */
-struct weir_instance {
-	__u32 valid;
-	__u32 count;
-	__u64 spare;
-	struct weir_route routes[WEIR_ROUTES];
-};
-
-struct weir_route6 {
-	__u64 prefix[2];
-	__u64 mask[2];
-	__u32 kind;
-	__u32 port;
-	struct weir_next next;
-};
-
-struct weir_instance6 {
-	__u32 valid;
-	__u32 count;
-	__u64 spare;
-	struct weir_route6 routes[WEIR_ROUTES];
-};
-
-struct weir_neighbour {
-	__u32 address;
-	__u32 port;
-	__u64 spare[3];
-	struct weir_next next;
-};
-
-/* Neighbours whose addresses and ports fall into one bucket. */
-struct weir_link {
-	struct weir_neighbour neighbours[WEIR_WAYS];
-};
-
-struct weir_neighbour6 {
-	__u64 address[2];
-	__u32 port;
-	__u32 spare[3];
-	struct weir_next next;
-};
-
-struct weir_link6 {
-	struct weir_neighbour6 neighbours[WEIR_WAYS];
-};
-
-/* Tags are words as they lie in a frame, the outer one first; of one that is not there nothing is compared. */
-struct weir_port {
-	__u32 role;
-	__u16 instance;
-	__u8 tags;              /* how many its frames carry */
-	__u8 any_mac;
-	__u8 mac[6];
-	__u16 spare;
-	__u32 tag[2];
-	__u32 tag_mask[2];
-	__u32 v4[WEIR_ADDRESSES];
-	__u64 v6[WEIR_ADDRESSES6][2];
-};
-
-struct weir_key {
-	__u64 key;
-	__u32 session;
-	__u32 end;              /* of a TEID: place among the session's endpoints */
-};
-
-struct weir_bucket {
-	struct weir_key keys[WEIR_KEYS];
-};
-
-struct weir_cpu {
-	__u64 started;          /* runs of the program on this CPU, counted at its beginning */
-	__u64 ended;            /* and at its end */
-	__u64 counts[WEIR_COUNTS];
-};
-
-struct weir_moved {
-	__u64 head;
-	__u64 spare;
-	__u32 sessions[WEIR_MOVED];
-};
-
-struct weir_config {
-	__u32 paused;           /* everything is the user-space path's */
-	__u32 key_bits;         /* 2^this buckets of the session index */
-	__u64 beat;             /* when a worker said last that it lives, in ns of CLOCK_MONOTONIC */
-	__u64 keep;             /* for how many ns behind that packets are taken */
-	__u32 layout;           /* WEIR_LAYOUT */
-	__u32 workers;
-	__u64 spare[4];
-};
-
-static inline __attribute__((always_inline)) __u64 weir_prefix_key(__u32 instance, __u64 prefix)
-{
-	__u64 mixed = (prefix + instance * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
-
-	return WEIR_KEY_PREFIX | ((mixed ^ mixed >> 32) & (WEIR_KEY_PREFIX - 1));
-}
-
-#define WEIR_ASSERT(what) _Static_assert(what, #what)
-WEIR_ASSERT(sizeof(struct weir_meter) == 32 && sizeof(struct weir_tally) == 32);
+WEIR_ASSERT(sizeof(struct weir_tally) == 32);
 WEIR_ASSERT(sizeof(struct weir_quad) == 80 && sizeof(struct weir_rule) == 32);
 WEIR_ASSERT(sizeof(struct weir_direction) == 224);
 WEIR_ASSERT(__builtin_offsetof(struct weir_direction, rules) == 80);
@@ -283,13 +118,7 @@ WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 256);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, meters) == 480);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, tallies) == 608);
 WEIR_ASSERT(sizeof(struct weir_session) == 768);
-WEIR_ASSERT(sizeof(struct weir_next) == 32 && sizeof(struct weir_tunnel) == 64);
-WEIR_ASSERT(sizeof(struct weir_route) == 48 && sizeof(struct weir_instance) == 784);
-WEIR_ASSERT(sizeof(struct weir_neighbour) == 64 && sizeof(struct weir_neighbour6) == 64);
-WEIR_ASSERT(sizeof(struct weir_port) == 128 && __builtin_offsetof(struct weir_port, v4) == 32);
+WEIR_ASSERT(sizeof(struct weir_tunnel) == 64);
 WEIR_ASSERT(sizeof(struct weir_filter6) == 48 && sizeof(struct weir_direction6) == 320);
 WEIR_ASSERT(sizeof(struct weir_session6) == 704 && __builtin_offsetof(struct weir_session6, up) == 64);
-WEIR_ASSERT(sizeof(struct weir_route6) == 72 && sizeof(struct weir_instance6) == 1168);
-WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 192);
-WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
 #endif

@@ -8,6 +8,7 @@ mod simulate;
 use std::time::Duration;
 
 use dataplane::forward::InstanceId;
+pub use gateway::fast_path::FastPathMode;
 use gateway::host_routing::ServedPrefix;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
@@ -65,6 +66,12 @@ pub enum Role {
     Access,
     /// Towards the data network: N6, SGi.
     Core,
+}
+
+impl From<Role> for gateway::fast_path::Side {
+    fn from(role: Role) -> Self {
+        if role == Role::Access { Self::Access } else { Self::Core }
+    }
 }
 
 /// An interface.
@@ -152,19 +159,6 @@ impl FastPath {
         let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
         Err(wrong(&[&"fast_path", &"sessions"], what, help))
     }
-}
-
-/// Whether packets are forwarded in the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum FastPathMode {
-    /// Never.
-    #[default]
-    Off,
-    /// Where it can be.
-    Auto,
-    /// The gateway does not start without.
-    Only,
 }
 
 /// Tunnel protocol.

@@ -5,29 +5,26 @@
 //! |---|---|
 //! | `bpf/fastpath.bpf.c`, `bpf/record.h` | the program, and what it shares with us |
 //! | `record` | the same in Rust: layouts, asserted |
-//! | `path` | the maps, as memory: index of sessions, quiescence, counters |
-//! | `before` | what a process before has left |
+//! | `path` | the program with its own maps, and its tables |
 //! | `compile` | a session's record → the program's; why one stays in user space |
-//! | `tables` | ports, routes, neighbours and tunnels, as they are published |
 //!
-//! A session is in one place at a time. In the kernel, its buckets and counts are the program's, and those in the worker's
+//! The rest is [`gateway::fast_path`]. A session is in one place at a time. In the kernel, its buckets and counts are the program's, and those in the worker's
 //! record are closed: a packet that comes to the worker all the same meets them, and the worker takes the session back with
 //! what it has counted (`sessions/kernel.rs`), so that rates, quotas and usage are exact with one set of state. Reasons and
 //! what was decided: `docs/decisions/044-in-kernel-path.md`.
 
-mod before;
 mod compile;
 mod path;
 mod record;
-mod tables;
 
-pub use before::Before;
-pub(crate) use compile::{Cells, Offset, meter_from_kernel, tally_from_kernel};
+pub(crate) use compile::{Cells, meter_from_kernel, tally_from_kernel};
 pub use compile::{Compiled, NotEligible, compile};
-pub use path::{Counts, FastPath, FastPathError};
-pub(crate) use record::{KEY_ADDRESS, KEY_TEID, Meter, Tally, prefix_key};
+pub use gateway::fast_path::{Counts, FastPathError, FastPort};
+pub(crate) use gateway::fast_path::{KEY_ADDRESS, prefix_key};
+pub(crate) use path::state_before;
+pub use path::{FastPath, Publisher};
+pub(crate) use record::{KEY_TEID, Meter, Tally};
 pub use record::{Session, Session6};
-pub use tables::{FastPort, Publisher};
 
 use crate::config::Config;
 

@@ -5,6 +5,7 @@ use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, Nat};
 use dataplane::reassemble::Reassembly;
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
+use gateway::fast_path::InKernelSessions as _;
 use table::command::Inbox;
 use table::marks::Marks;
 use table::ring::Producer;

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble};
 use crate::config::{Config, ConfigError, Simulate};
+use crate::fast::FastPath;
 use crate::steer::GTPU;
 use anyhow::{Context, bail};
 use engine::Time;
@@ -43,6 +44,7 @@ use serde_json::Value;
 
 use gateway::cli::{Key, RunArgs, RunKey};
 use gateway::fail::Usage;
+use gateway::fast_path::{Attached, Ready};
 use gateway::load::{Rename, Text};
 use gateway::privilege::folder_of;
 use gateway::shell::reload::LiveKey;
@@ -66,9 +68,9 @@ pub struct UpfGateway {
     /// That of another process, which this one goes on for.
     taken: Option<Taken>,
     /// The in-kernel path, where there is one.
-    fast: Option<fast::Fast>,
+    fast: Option<Attached<FastPath>>,
     /// The same when sessions are in it.
-    ready: Option<fast::Ready>,
+    ready: Option<Ready<FastPath>>,
 }
 
 /// What another process has handed over of N4.
@@ -209,7 +211,7 @@ impl Gateway for UpfGateway {
             _ => (None, None),
         };
         if let Some(fast) = self.fast.take() {
-            self.ready = fast.stand(config, opened.caps(), &mut control, &mut seats)?;
+            self.ready = fast::stand(fast, config, opened.caps(), &mut control, &mut seats)?;
         }
         let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
         let (mut ready, mut queries) = (Vec::new(), Vec::new());
@@ -227,7 +229,7 @@ impl Gateway for UpfGateway {
         let mut process = self.stand(loaded, opened, vitals, Time::real())?;
         process.go()?;
         resolve(&process);
-        self.ready.take().map_or(Ok(()), |ready| ready.engage(&loaded.config))?;
+        self.ready.take().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
         Ok(process)
     }
 

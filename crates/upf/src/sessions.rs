@@ -17,6 +17,7 @@ pub use state::set_counts;
 use std::borrow::Cow;
 use std::io;
 
+use gateway::fast_path::InKernelSessions as _;
 use table::bulk::{BulkMap, Seed};
 use table::records::{Line, LineId, Lines};
 use zerocopy::FromZeros;
@@ -28,7 +29,7 @@ use crate::record::{self, QuadList};
 use crate::routes::Routes;
 use crate::rules::Usage;
 use filters::SharedFilters;
-use kernel::{InKernel, Kernel};
+use kernel::{InKernel, Inherits, Kernel};
 use keys::Keys;
 use state::{arm, start_buckets};
 
@@ -74,6 +75,8 @@ pub struct Sessions {
     room: Room,
     /// The in-kernel path, where there is one.
     kernel: Option<Box<Kernel>>,
+    /// What is to come from a process before.
+    inherits: Option<Box<Inherits>>,
 }
 
 /// What a worker's sessions may take of memory, where they are to have less than there is.
@@ -119,6 +122,7 @@ impl Sessions {
             born: 0,
             room: Room::default(),
             kernel: None,
+            inherits: None,
         })
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gateway::fast_path::InKernelSessions as _;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
@@ -75,7 +76,7 @@ impl WithKernel {
     fn publish(&mut self, port: usize) {
         let ports = self.user_space.config().port.iter().enumerate();
         let ifindex = |n: usize| if n == port { LOOPBACK } else { ELSEWHERE + n as u32 };
-        let ports = ports.map(|(n, port)| Some(FastPort { ifindex: ifindex(n), role: port.role })).collect();
+        let ports = ports.map(|(n, port)| Some(FastPort { ifindex: ifindex(n), role: port.role.into() })).collect();
         self.publisher.set_ports(ports);
         let plan = self.user_space.control().plan();
         self.publisher.publish(plan, &plan.compile());
@@ -84,7 +85,7 @@ impl WithKernel {
     /// How many packets the program has forwarded or dropped.
     fn taken(&self) -> u64 {
         let counts = self.path.counts();
-        counts.up.0 + counts.down.0 + counts.drops().iter().map(|(_, count)| count).sum::<u64>()
+        counts.up.0 + counts.down.0 + counts.drops().map(|(_, count)| count).sum::<u64>()
     }
 }
 
@@ -149,7 +150,7 @@ impl Subject for WithKernel {
     fn counters(&mut self) -> Counters {
         let mut counters = self.user_space.counters();
         let Counts { up, down, .. } = self.path.counts();
-        for (name, count) in self.path.counts().drops().into_iter().filter(|(_, count)| *count > 0) {
+        for (name, count) in self.path.counts().drops().filter(|(_, count)| *count > 0) {
             let dropped = counters.drops.entry(format!("kernel.fast_path.{name}")).or_default();
             dropped.packets += count;
         }

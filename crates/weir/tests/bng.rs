@@ -139,3 +139,10 @@ fn example_configuration_is_ok() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(["run", "--check", example]).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Packets through the kernel: see `tests/net/bng_fast_path.py` and `bng_fast_path_load.py` for the pictures.
+#[test]
+fn subscribers_talk_through_the_kernel() {
+    run("bng_fast_path.py", &[]);
+    run("bng_fast_path_load.py", &["5000", "4", "only"]);
+}

@@ -255,6 +255,7 @@ impl Control {
         let room = (self.config.frames.packet_buffers / self.links.len() as u32 / 2).min(MOST_HELD);
         let all = (0..self.links.len()).fold(0, |bits, worker| bits | 1u64 << (worker & 63));
         let come = Come {
+            group: of.group,
             from: of.from,
             others: all & !(1 << (of.to & 63)),
             parcels: incoming,
@@ -265,6 +266,7 @@ impl Control {
             arrival: Default::default(),
         };
         let leave = Leave {
+            group: of.group,
             handles,
             next: 0,
             empty: (0..parcels).map(|_| Parcel::empty(self.shapes)).collect(),

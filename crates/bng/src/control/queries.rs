@@ -14,6 +14,7 @@ impl Control {
     pub fn ask_reports(&mut self, handles: &[u32]) {
         self.reports.question += 1;
         self.reports.usage.clear();
+        self.reports.places.clear();
         self.reports.queued.clear();
         self.reports
             .workers
@@ -106,6 +107,7 @@ impl Control {
         }
         let known = report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?)));
         self.reports.usage.extend(known);
+        self.reports.places.extend(report.places.iter().copied());
         self.reports.queued.extend(report.queued.iter().copied());
         let report_of = &mut self.reports.workers[worker];
         (report_of.subscribers, report_of.counts) = (report.subscribers, report.counts);

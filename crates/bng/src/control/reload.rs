@@ -236,7 +236,17 @@ impl Control {
         let Made { mut layout, directory, lists, sessions } = made;
         let fixed = std::mem::take(&mut layout.subscribers);
         self.layout = layout;
+        let lengths = self.prefix_lengths();
+        if let Some(fast) = &mut self.fast {
+            fast.publisher.publish_places(&directory, lengths);
+        }
         if let Some((live, lists)) = self.lists.as_mut().zip(lists) {
+            // Both before: subscribers go by them from when they are written anew.
+            if let Some(fast) = &mut self.fast {
+                let (path, first) = (fast.publisher.path().clone(), live.next_first());
+                fast.publisher.publish_lists(&lists);
+                fast.hits_before = (first..first + self.layout.counters).map(|counter| path.hits(counter)).collect();
+            }
             live.replace(lists);
         }
         self.steer_ports();

@@ -13,16 +13,18 @@ use gateway::metrics::{Known, Page};
 use gateway::nat::{self, NatView};
 use gateway::shell::rest::Wait;
 use gateway::shell::{Product, Shell};
+use gateway::snapshot::KernelCounters;
 use gateway::socket::{Ask, RawAnswer, RawRequest};
 use gateway::watch::Level;
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, DhcpServerView, Filter, GroupView, GroupsView, MovedView, QueueView, QueuesView,
-    Reply, Request, RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
+    BngReply, BngRequest, ClassView, DhcpServerView, Filter, GroupView, GroupsView, KernelView, MovedView, QueueView,
+    QueuesView, Reply, Request, RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
 use crate::control::{Control, Reports, WorkerReport};
+use crate::fast::Counts;
 use crate::gateway::BroadbandGateway;
 use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
@@ -247,6 +249,10 @@ impl Product for Observer {
         Some(self)
     }
 
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        self.control().fast_path().map(|counts| counts.summary())
+    }
+
     fn known(&self) -> Known {
         let sessions = sessions(&self.control());
         let seen = |control: &Control, reports: &Reports| {
@@ -451,6 +457,7 @@ fn view(control: &Control, spec: &SubscriberSpec, reports: &Reports) -> Subscrib
         ipv6_pd: spec.pd.map(|(upper, len)| format!("{}/{len}", upper_half(upper))),
         profile: config.profile[usize::from(spec.profile)].name.clone(),
         dynamic: control.sessions().is_some_and(|sessions| sessions.has(spec.handle)),
+        fast_path: reports.places.get(&spec.handle).map(ToString::to_string),
         up_packets: usage.up_packets,
         up_bytes: usage.up_bytes,
         down_packets: usage.down_packets,
@@ -522,7 +529,12 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
         unanswered: control.unanswered(),
         lost_events: control.lost_events(),
         moves_failed: control.moves().counts().1,
+        kernel: control.fast_path().iter().flat_map(Counts::in_words).map(kernel_row).collect(),
     }
+}
+
+fn kernel_row((name, count, meaning): (String, u64, String)) -> KernelView {
+    KernelView { name, count, meaning }
 }
 
 /// The metric families that only a broadband gateway has. Labels are groups and classes; subscribers are too many to have

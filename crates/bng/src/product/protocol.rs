@@ -242,6 +242,8 @@ pub struct SubscriberView {
     pub profile: String,
     /// It came by itself, by DHCP or SLAAC; if not, it is of the configuration.
     pub dynamic: bool,
+    /// Whether its packets are forwarded in the kernel, and why not; none: no port has `fast_path`.
+    pub fast_path: Option<String>,
     /// Packets from it, IPv4 and IPv6.
     pub up_packets: [u64; 2],
     /// Their bytes.
@@ -309,6 +311,19 @@ pub struct GroupsView {
     pub lost_events: u64,
     /// Moves of groups that a worker had no memory for.
     pub moves_failed: u64,
+    /// What the in-kernel path has done, as far as it has.
+    pub kernel: Vec<KernelView>,
+}
+
+/// Something that the in-kernel path counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelView {
+    /// What: `kernel_up_packets`, or `kernel_dropped_` and the reason.
+    pub name: String,
+    /// How many so far.
+    pub count: u64,
+    /// What that is, in a sentence.
+    pub meaning: String,
 }
 
 /// A group.

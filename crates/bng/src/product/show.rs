@@ -166,6 +166,12 @@ fn subscribers(view: &SubscribersView, style: Style) -> String {
         ]);
     }
     let mut out = format!("{}\n\n{}", style.strong(&many(view.matching, "subscriber")), table.render(style));
+    // Of one, the reason; of more, a word each would tell little.
+    if let [row] = &view.subscribers[..]
+        && let Some(place) = &row.fast_path
+    {
+        out += &format!("packets are forwarded {place}\n");
+    }
     let shown = view.offset + view.subscribers.len();
     if shown < view.matching {
         out += &format!("{} to {shown} shown; --filter offset={shown} for the next\n", view.offset + 1);
@@ -230,6 +236,13 @@ fn groups(view: &GroupsView, style: Style) -> String {
     let mut table = Table::new(&["list", "rule", ">packets", ">bytes"]);
     for row in &view.rules {
         table.row([row.list.clone(), row.rule.clone(), count(row.packets), bytes(row.bytes)]);
+    }
+    if !table.is_empty() {
+        out += &format!("\n{}", table.render(style));
+    }
+    let mut table = Table::new(&["in-kernel path", ">so far", ""]);
+    for row in &view.kernel {
+        table.row([row.name.clone(), count(row.count), row.meaning.clone()]);
     }
     if !table.is_empty() {
         out += &format!("\n{}", table.render(style));

@@ -145,6 +145,10 @@ fn guard(
     now: u64,
 ) -> Result<(), Drop> {
     let mac = from.mac;
+    if state.subscribers.head(record).and_then(Head::mac).is_some_and(|known| known != mac) {
+        // How long nothing came from it is the worker's to tell.
+        state.subscribers.take_back(record);
+    }
     let idle = state.subscribers.is_idle(record, now);
     let Some(head) = state.subscribers.head_mut(record) else { return Err(drops::UNKNOWN_LINE) };
     let (own, sender, claimed) = match message {
@@ -171,7 +175,13 @@ fn guard(
         forget(head);
     }
     if says_whose || own == Some(true) && head.mac().is_some() {
-        state.counts.learnt += u64::from(learn(from.bytes, head));
+        let before = head.link;
+        let is_new = learn(from.bytes, head);
+        let is_changed = head.link != before;
+        state.counts.learnt += u64::from(is_new);
+        if is_changed {
+            state.subscribers.link_changed(record);
+        }
     }
     Ok(())
 }

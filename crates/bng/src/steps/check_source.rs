@@ -58,6 +58,8 @@ pub const MOVE_AFTER: u64 = 30_000_000_000;
 /// another's.
 #[cold]
 fn take_on(state: &mut State, record: LineId, bytes: &[u8], now: u64) -> bool {
+    // What it has changed is the worker's.
+    state.subscribers.take_back(record);
     let idle = state.subscribers.is_idle(record, now);
     let Some(head) = state.subscribers.head_mut(record) else { return false };
     if source(bytes, 6) != source(&head.link, 0) {
@@ -66,7 +68,10 @@ fn take_on(state: &mut State, record: LineId, bytes: &[u8], now: u64) -> bool {
         }
         forget(head);
     }
-    state.counts.learnt += u64::from(learn(bytes, head));
+    if learn(bytes, head) {
+        state.counts.learnt += 1;
+        state.subscribers.link_changed(record);
+    }
     true
 }
 

@@ -1,6 +1,7 @@
 //! Subscribers come, change and go: their places in the indexes and their records.
 
 use dataplane::forward::InstanceId;
+use gateway::fast_path::InKernelSessions as _;
 use table::bucket;
 use table::bulk::{BulkMap, Seed};
 use table::records::LineId;
@@ -18,6 +19,14 @@ impl Subscribers {
     /// # Errors
     /// Why not; nothing has changed then.
     pub fn install(&mut self, spec: &SubscriberSpec, now: u64) -> Result<(), Refused> {
+        self.leave_for(spec.handle, Some(spec));
+        let result = self.replace(spec, now);
+        // As it is now, or, if that was refused, as it was.
+        self.enter_kernel(spec.handle);
+        result
+    }
+
+    fn replace(&mut self, spec: &SubscriberSpec, now: u64) -> Result<(), Refused> {
         let old = self.record_of(spec.handle);
         self.check(spec, old)?;
         let replaced = old.and_then(|record| {
@@ -252,13 +261,16 @@ impl Subscribers {
 
     /// Forgets a subscriber's hardware address, if it was learnt.
     pub fn forget(&mut self, handle: u32) {
+        self.leave_kernel(handle);
         if let Some(head) = self.record_of(handle).and_then(|record| self.head_mut(record)) {
             forget(head);
         }
+        self.enter_kernel(handle);
     }
 
     /// Takes a subscriber out; returns what it used. None: there is no such subscriber.
     pub fn remove(&mut self, handle: u32) -> Option<Usage> {
+        self.leave_for(handle, None);
         let record = self.record_of(handle)?;
         let (spec, usage) = (self.spec_of(record)?, self.usage(handle));
         self.by_handle[handle as usize] = 0;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use gateway::fast_path::InKernelSessions as _;
 use table::bucket;
 use table::records::Line;
 
@@ -72,21 +73,27 @@ impl Subscribers {
     /// Counters stay, and credit as far as new bursts hold it.
     pub fn refresh(&mut self, handles: Range<u32>, now: u64) {
         for handle in handles {
-            let Some(record) = self.record_of(handle) else { continue };
-            let Some((group, number)) = self.head(record).map(|head| (head.group, head.profile)) else { continue };
-            let (Some(profile), Some(group)) = (self.profile(number), self.group(group)) else { continue };
-            let lists = self.lists_of(profile.acl, group.plan.acl);
-            let (rates, layer2) = ([(false, profile.down), (true, profile.up)], profile.layer2);
-            let shaped = if profile.shape.is_some() { flags::SHAPED } else { 0 };
-            if let Some(head) = self.head_mut(record) {
-                head.acl = lists;
-                head.flags = head.flags & !flags::SHAPED | shaped;
-                head.overhead = if layer2 { head.link_len } else { 0 };
-            }
-            for (is_up, rate) in rates {
-                if let Some(meter) = self.meter_mut(record, is_up) {
-                    retune(meter, rate, now);
-                }
+            self.leave_kernel(handle);
+            self.write_anew(handle, now);
+            self.enter_kernel(handle);
+        }
+    }
+
+    fn write_anew(&mut self, handle: u32, now: u64) {
+        let Some(record) = self.record_of(handle) else { return };
+        let Some((group, number)) = self.head(record).map(|head| (head.group, head.profile)) else { return };
+        let (Some(profile), Some(group)) = (self.profile(number), self.group(group)) else { return };
+        let lists = self.lists_of(profile.acl, group.plan.acl);
+        let (rates, layer2) = ([(false, profile.down), (true, profile.up)], profile.layer2);
+        let shaped = if profile.shape.is_some() { flags::SHAPED } else { 0 };
+        if let Some(head) = self.head_mut(record) {
+            head.acl = lists;
+            head.flags = head.flags & !flags::SHAPED | shaped;
+            head.overhead = if layer2 { head.link_len } else { 0 };
+        }
+        for (is_up, rate) in rates {
+            if let Some(meter) = self.meter_mut(record, is_up) {
+                retune(meter, rate, now);
             }
         }
     }

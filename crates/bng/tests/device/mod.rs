@@ -39,7 +39,7 @@ pub struct Device {
 }
 
 /// A port's hardware address, as its URI says.
-fn mac(uri: &str) -> Result<[u8; 6], String> {
+pub fn mac(uri: &str) -> Result<[u8; 6], String> {
     let uri: port::Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
     parse_mac(uri.get("mac").unwrap_or("02:00:00:00:00:01")).ok_or_else(|| "no hardware address".to_owned())
 }
@@ -115,15 +115,20 @@ impl Device {
     }
 }
 
+/// A case's configuration, with groups on workers in turns.
+pub fn configured(config: &toml::Table) -> Result<Config, String> {
+    let mut config = Config::deserialize(config.clone()).map_err(|error| error.to_string())?;
+    // Each worker has the memory that one alone would have.
+    config.frames.packet_buffers *= u32::from(config.workers.count);
+    for (n, group) in config.group.iter_mut().enumerate() {
+        group.worker = n as u16 % config.workers.count;
+    }
+    Ok(config)
+}
+
 impl Subject for Device {
     fn start(config: &toml::Table) -> Result<Self, String> {
-        let mut config = Config::deserialize(config.clone()).map_err(|error| error.to_string())?;
-        // Each worker has the memory that one alone would have.
-        config.frames.packet_buffers *= u32::from(config.workers.count);
-        for (n, group) in config.group.iter_mut().enumerate() {
-            group.worker = n as u16 % config.workers.count;
-        }
-        Self::new(&config)
+        Self::new(&configured(config)?)
     }
 
     fn ports(&self) -> Vec<String> {

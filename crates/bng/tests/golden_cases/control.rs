@@ -310,7 +310,7 @@ fn numbered(host: Ipv4Addr, n: u8, ttl: u8) -> Packet {
 
 /// Host unreachable (RFC 792), about a packet of the subscriber's.
 fn unreachable(about: &Packet) -> Packet {
-    super::errors::error_to_sub(&ip4(GATEWAY, SUB).tos(0xc0).icmp4(3, 1, 0).payload(&about.build()))
+    super::errors::error_to_sub(&ip4(GATEWAY, SUB).tos(0xc0).icmp4(3, 1, 0).payload(about.build()))
 }
 
 fn packets_wait_for_a_neighbour() -> Case {

@@ -12,6 +12,9 @@ use crate::forward::InstanceId;
 /// The most rules of a list. Memory grows with the rules times the different prefixes and ports among them.
 pub const MAX_RULES: usize = 16_384;
 
+/// A list of at most so many rules keeps them beside what they were compiled to.
+pub const FEW: usize = 16;
+
 /// Reason for which a list is not compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
@@ -47,6 +50,8 @@ pub struct AccessList {
     v6: [Table<u128>; 2],
     rules: Box<[Decision]>,
     default: Decision,
+    /// Its rules as they were, if they are few.
+    few: Option<Box<[Rule]>>,
 }
 
 impl AccessList {
@@ -81,6 +86,7 @@ impl AccessList {
             v6: [v6(Direction::Up), v6(Direction::Down)],
             rules: rules.iter().map(|rule| Decision { action: rule.action, counter: rule.counter }).collect(),
             default: Decision { action: default, counter },
+            few: (rules.len() <= FEW).then(|| rules.into()),
         })
     }
 
@@ -93,6 +99,11 @@ impl AccessList {
             _ => self.v6[at].first(ip, ip.src6(packet), ip.dst6(packet)),
         };
         first.and_then(|rule| self.rules.get(rule as usize)).copied().unwrap_or(self.default)
+    }
+
+    /// Its rules, if they are at most so many and at most [`FEW`], and what becomes of packets that none matches.
+    pub fn few(&self, most: usize) -> Option<(&[Rule], Decision)> {
+        self.few.as_deref().filter(|rules| rules.len() <= most).map(|rules| (rules, self.default))
     }
 
     /// Bytes it takes.
@@ -138,6 +149,12 @@ impl AccessLists {
         for (instance, list) in others.0.into_iter().enumerate().filter_map(|(at, list)| Some((at, list?))) {
             self.set(instance as InstanceId, list); // that is what it was set by
         }
+    }
+
+    /// All lists, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (InstanceId, &AccessList)> {
+        let numbered = self.0.iter().enumerate();
+        numbered.filter_map(|(at, list)| Some((at as InstanceId, list.as_ref()?))) // that is what it was set by
     }
 
     /// The list of an instance.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use dataplane::filter::Quad4;
 use dataplane::forward::NONE;
-use table::bucket;
+use gateway::fast_path::{Offset, bucket_from_kernel, bucket_to_kernel};
 use table::records::Line;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -62,9 +62,6 @@ impl fmt::Display for NotEligible {
         })
     }
 }
-
-/// The clocks' distance: the kernel's monotonic one less the worker's, in nanoseconds.
-pub type Offset = i64;
 
 /// A session's cells: where each bucket and each count stands in the record, in cells from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,7 +187,7 @@ fn direction(
     for (to, result) in direction.rules.iter_mut().zip(&deeds.treatments).filter(|(_, result)| result.action != 0) {
         let action = part::<Action>(lines, result.action)?;
         *to = rule(result, &action, uplink, cells, path)?;
-        if uplink && !path.has_routes(action.instance) {
+        if uplink && !path.has_routes(action.instance.into()) {
             return Err(NotEligible::InstanceRoutes);
         }
     }
@@ -245,33 +242,13 @@ fn rule(
     })
 }
 
-/// Fractions of a nanosecond in the time of a bucket, and of that in the time of a byte.
-const FRACTION: u32 = 8;
-const BYTE_FRACTION: u32 = 24;
-
-/// A token bucket as a time (GCRA): that at which it is full. None: a rate of so few bits that a packet's time is too long.
 fn meter_to_kernel(meter: &Meter, offset: Offset) -> Option<kernel::Meter> {
-    let Meter { config, state } = *meter;
-    let rate = u128::from(config.rate.0);
-    let nano_bits = |bits: u128| (bits << FRACTION).checked_div(rate).and_then(|time| u64::try_from(time).ok());
-    let per_byte = (8_000_000_000u128 << BYTE_FRACTION).checked_add(rate / 2)?.checked_div(rate)?;
-    let per_byte = u64::try_from(per_byte).ok().filter(|time| *time < 1 << 48)?;
-    if config.rate == bucket::Rate::UNLIMITED {
-        return Some(kernel::Meter { full_at: 0, per_byte: 0, depth: 0, spare: 0 });
-    }
-    let depth = nano_bits(u128::try_from(config.depth).ok()?)?;
-    let missing = nano_bits(u128::try_from(config.depth.saturating_sub(state.credit)).unwrap_or(0))?;
-    let last = state.last_ns.saturating_add_signed(offset) << FRACTION;
-    Some(kernel::Meter { full_at: last.saturating_add(missing), per_byte, depth, spare: 0 })
+    bucket_to_kernel(&meter.config, &meter.state, offset)
 }
 
 /// The bucket again, with what it holds at the worker's time `now`.
 pub fn meter_from_kernel(meter: &mut Meter, from: &kernel::Meter, now: u64, offset: Offset) {
-    let at = now.saturating_add_signed(offset) << FRACTION;
-    let missing = (u128::from(from.full_at.saturating_sub(at)) * u128::from(meter.config.rate.0)) >> FRACTION;
-    let missing = if meter.config.rate == bucket::Rate::UNLIMITED { 0 } else { missing };
-    let credit = meter.config.depth.saturating_sub(i64::try_from(missing).unwrap_or(i64::MAX));
-    meter.state = bucket::State { credit, last_ns: now };
+    meter.state = bucket_from_kernel(&meter.config, from, now, offset);
 }
 
 /// A time stamp on the other clock; none stays none.
@@ -296,6 +273,8 @@ pub fn tally_from_kernel(tally: &mut Tally, from: &kernel::Tally, offset: Offset
 
 #[cfg(test)]
 mod tests {
+    use table::bucket;
+
     use super::*;
     use crate::compile::bucket as of_rate;
 

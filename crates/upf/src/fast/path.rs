@@ -1,119 +1,37 @@
-//! The program and its maps, as memory that workers, control and the kernel share.
+//! The program, with what it has of the user plane function's own.
 
-use std::fs;
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use port::bpf::{BpfError, Object, Program, SharedWords, monotonic_ns, possible_cpus};
-use zerocopy::{FromBytes, IntoBytes};
+use dataplane::forward::{Forwarding, Plan};
+use gateway::fast_path::{self, Before, FastPathError, FastPort, ProgramSpec};
+use port::bpf::SharedWords;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use super::before::Before;
-use super::record::{
-    self, BUCKET, CELLS, CONFIG, CPU, KEY_ADDRESS, KEY_TEID, LAYOUT, LIST, MOVED, MOVED_AT, Meter, Session, Session6,
-    State, Tally,
-};
+use super::record::{CELLS, LAYOUT, Meter, Session, Session6, Tally, Tunnel};
 
-/// The program, as `scripts/bpf` built it.
-const OBJECT: &[u8] = include_bytes!("../../bpf/fastpath.bpf.o");
-/// Its programs: of packets, and of those that no port takes.
-const PROGRAM: &str = "weir_fastpath";
-const ALONE: &str = "weir_alone";
-/// Words of the configuration.
-const BEAT_AT: usize = 1;
-const KEEP_AT: usize = 2;
-pub(super) const LAYOUT_AT: usize = 3;
-/// The most CPUs, tunnels and workers there is room for.
-const CPUS: u32 = 1024;
-const TUNNELS: u32 = 16_384;
-const WORKERS: u32 = 256;
+/// Places of its own maps.
+const SESSIONS6: usize = 0;
+const TUNNELS: usize = 1;
+/// The most tunnels there is room for.
+const MOST_TUNNELS: u32 = 16_384;
 
-/// Why there is no in-kernel path.
-#[derive(Debug, thiserror::Error)]
-pub enum FastPathError {
-    /// What the kernel said.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-    /// There would be more of something than there is room for.
-    #[error("the in-kernel path has room for {most} {what}, not for {count}")]
-    TooMany {
-        /// What there are too many of, in the plural.
-        what: &'static str,
-        /// How many there are.
-        count: u64,
-        /// How many there may be.
-        most: u64,
-    },
-}
-
-/// The in-kernel path of a gateway: one for all its workers and ports.
+/// The in-kernel path of a user plane function: one for all its workers and ports.
 #[derive(Debug)]
-pub struct FastPath {
-    object: Object,
-    workers: u16,
-    config: SharedWords,
-    cpus: SharedWords,
-    pub(super) ports: SharedWords,
-    pub(super) instances: SharedWords,
-    pub(super) neighbours: SharedWords,
-    pub(super) instances6: SharedWords,
-    pub(super) neighbours6: SharedWords,
-    pub(super) tunnels: SharedWords,
-    sessions: SharedWords,
-    sessions6: SharedWords,
-    index: SharedWords,
-    moved: SharedWords,
-    /// Held by whoever changes the index.
-    writer: Mutex<()>,
-    /// What a process before has left.
-    before: Mutex<Option<Arc<Before>>>,
-    /// Its program is out of use, and its counts final.
-    is_over: AtomicBool,
+pub struct FastPath(fast_path::FastPath);
+
+impl Deref for FastPath {
+    type Target = fast_path::FastPath;
+
+    fn deref(&self) -> &fast_path::FastPath {
+        &self.0
+    }
 }
 
-/// What the program has counted, on all CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// User packets forwarded uplink, and their octets.
-    pub up: (u64, u64),
-    /// The same downlink.
-    pub down: (u64, u64),
-    /// Packets dropped, by reason.
-    pub gate_closed: u64,
-    /// As `gate_closed`.
-    pub flow_rate: u64,
-    /// As `gate_closed`.
-    pub session_rate: u64,
-    /// As `gate_closed`.
-    pub spoofed_source: u64,
-    /// As `gate_closed`.
-    pub no_headroom: u64,
-    /// As `gate_closed`: the interface to send by is gone.
-    pub no_egress: u64,
-    /// Octets of user packets dropped.
-    pub dropped_bytes: u64,
-    /// Times a session was handed back to user space.
-    pub handed_back: u64,
-    /// Packets left to the user-space path.
-    pub other: u64,
-    /// Packets taken that were timed, and the nanoseconds that the program took for them.
-    pub sampled: (u64, u64),
-}
-
-impl Counts {
-    /// Packets dropped, by the name of the reason.
-    pub fn drops(&self) -> [(&'static str, u64); 6] {
-        [
-            ("gate_closed", self.gate_closed),
-            ("flow_rate", self.flow_rate),
-            ("session_rate", self.session_rate),
-            ("spoofed_source", self.spoofed_source),
-            ("no_headroom", self.no_headroom),
-            ("no_egress", self.no_egress),
-        ]
+impl AsRef<fast_path::FastPath> for FastPath {
+    fn as_ref(&self) -> &fast_path::FastPath {
+        self
     }
 }
 
@@ -123,212 +41,33 @@ impl FastPath {
     /// # Errors
     /// [`FastPathError`].
     pub fn load(sessions: u32, workers: u16) -> Result<Self, FastPathError> {
-        let most = u64::from(WORKERS);
-        if u64::from(workers) > most {
-            return Err(FastPathError::TooMany { what: "workers", count: workers.into(), most });
-        }
-        let sessions = sessions.max(1);
-        // Whoever waits for all CPUs looks at no more than there are.
-        let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
-        // Three keys each; three of four places are in use at most.
-        let buckets = sessions.next_power_of_two().max(4);
-        let sizes = [
-            ("sessions", sessions),
-            ("sessions6", sessions),
-            ("session_index", buckets),
-            ("cpus", cpus),
-            ("tunnels", TUNNELS),
-            ("moved", workers.max(1).into()),
-        ];
-        let mut object = Object::load(OBJECT, &[PROGRAM, ALONE], &sizes)?;
-        let path = Self {
-            workers: workers.max(1),
-            config: object.take_shared("config")?,
-            cpus: object.take_shared("cpus")?,
-            ports: object.take_shared("ports")?,
-            instances: object.take_shared("instances")?,
-            neighbours: object.take_shared("neighbours")?,
-            instances6: object.take_shared("instances6")?,
-            neighbours6: object.take_shared("neighbours6")?,
-            tunnels: object.take_shared("tunnels")?,
-            sessions: object.take_shared("sessions")?,
-            sessions6: object.take_shared("sessions6")?,
-            index: object.take_shared("session_index")?,
-            moved: object.take_shared("moved")?,
-            writer: Mutex::new(()),
-            before: Mutex::new(None),
-            is_over: AtomicBool::new(false),
-            object,
+        let spec = ProgramSpec {
+            object: include_bytes!("../../bpf/fastpath.bpf.o"),
+            layout: LAYOUT,
+            session: size_of::<Session>(),
+            keys: 3,
+            maps: &[("sessions6", sessions.max(1)), ("tunnels", MOST_TUNNELS)],
+            reasons: ["gate_closed", "flow_rate", "session_rate"],
         };
-        debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
-        debug_assert_eq!((path.index.get(0).len(), path.moved.get(0).len()), (BUCKET / 8, LIST / 8));
-        path.set_config(true, buckets.trailing_zeros());
-        let words = [monotonic_ns(), u64::MAX, u64::from(LAYOUT) | u64::from(path.workers) << 32];
-        path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
-        Ok(path)
+        fast_path::FastPath::load(&spec, sessions, workers).map(Self)
     }
 
-    /// The program, to be attached.
-    ///
-    /// # Errors
-    /// None: it was loaded.
-    pub fn program(&self) -> Result<&Program, BpfError> {
-        self.object.program(PROGRAM)
-    }
-
-    /// The program for packets that no port takes, of a process that has gone.
-    ///
-    /// # Errors
-    /// As [`program`](Self::program).
-    pub fn alone(&self) -> Result<&Program, BpfError> {
-        self.object.program(ALONE)
-    }
-
-    /// Known sessions go on for so long without a [`beat`](Self::beat).
-    pub fn set_keep(&self, keep: Duration) {
-        let ns = u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX);
-        self.config.get(0)[KEEP_AT].store(ns, Ordering::SeqCst);
-    }
-
-    /// How often there must be a [`beat`](Self::beat), in nanoseconds; none: there need be none.
-    pub fn beat_every(&self) -> Option<u64> {
-        let keep = self.config.get(0)[KEEP_AT].load(Ordering::Relaxed);
-        (keep != u64::MAX).then_some(keep / 4)
-    }
-
-    /// A worker says that it lives, at a time of the kernel's clock.
-    pub fn beat(&self, now: u64) {
-        self.config.get(0)[BEAT_AT].store(now, Ordering::Relaxed);
-    }
-
-    /// Finds what a process before has left under its name in a folder of a BPF file system, and takes its place there.
-    ///
-    /// # Errors
-    /// What the kernel said.
-    pub fn take_name(&self, folder: &Path) -> io::Result<()> {
-        *self.before() = Before::found(folder).map(Arc::new);
-        fs::create_dir_all(folder)?;
-        for entry in fs::read_dir(folder)? {
-            fs::remove_file(entry?.path())?;
-        }
-        for (name, map) in [("config", &self.config), ("cpus", &self.cpus), ("sessions", &self.sessions)] {
-            map.give_name(&folder.join(name))?;
-        }
-        // Its entries would go with the process.
-        self.object.give_name("user_space", &folder.join("user_space")).map_err(io::Error::other)
-    }
-
-    /// What a process before has left, until its place is taken.
-    pub fn before(&self) -> MutexGuard<'_, Option<Arc<Before>>> {
-        self.before.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// This program has taken the place of that of the process before: what that one has counted is final.
-    pub fn take_over(&self) {
-        let Some(before) = self.before().take() else { return };
-        before.end();
-        self.is_over.store(true, Ordering::Release);
-    }
-
-    /// Whether [`take_over`](Self::take_over) was.
-    pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// Packets the program sends by port `port` leave by interface `ifindex` of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`BpfError`].
-    pub fn set_egress(&self, port: u8, ifindex: u32) -> Result<(), BpfError> {
-        self.object.map("egress")?.set_interface(port.into(), ifindex)
-    }
-
-    /// Packets that came in by interface `ifindex` and are not taken go on to this XDP program.
-    ///
-    /// # Errors
-    /// [`BpfError`]: also for an interface whose number is too high.
-    pub fn set_user_space(&self, ifindex: u32, program: BorrowedFd<'_>) -> Result<(), BpfError> {
-        self.object.map("user_space")?.set_fd(ifindex, program)
-    }
-
-    fn set_config(&self, paused: bool, key_bits: u32) {
-        debug_assert_eq!(self.config.get(0).len(), CONFIG / 8);
-        let word = u64::from(paused) | u64::from(key_bits) << 32;
-        self.config.get(0)[0].store(word, Ordering::SeqCst);
-    }
-
-    /// From now on the program takes packets, or leaves them all to the user-space path.
-    pub fn set_running(&self, running: bool) {
-        self.set_config(!running, self.index.len().trailing_zeros());
-    }
-
-    /// Whether it takes packets.
-    pub fn is_running(&self) -> bool {
-        self.config.get(0)[0].load(Ordering::Relaxed) & 1 == 0
-    }
-
-    /// Workers whose sessions it has.
-    pub fn workers(&self) -> u16 {
-        self.workers
-    }
-
-    /// Whether a session's packets are the program's.
-    pub fn is_taken(&self, number: u32) -> bool {
-        self.stands(number) & 0xff == State::Kernel as u32
-    }
-
-    /// Where a session is, and how many packets of it the program has left to user space: equal as long as neither changes.
-    pub fn stands(&self, number: u32) -> u32 {
-        self.sessions.get(number as usize).first().map_or(0, |word| word.load(Ordering::SeqCst) as u32)
-    }
-
-    /// The number of a session among the program's; none: there is no room for it.
-    pub fn number(&self, worker: u16, handle: u32) -> Option<u32> {
-        let number = u64::from(handle) * u64::from(self.workers) + u64::from(worker);
-        (number < self.sessions.len() as u64).then_some(number as u32)
-    }
-
-    /// Returns when every run of the program that was under way when this was called has ended: what it read before is not
-    /// acted upon any more. Takes a microsecond, unless a CPU is taken from the machine in the middle of a packet.
-    pub fn quiesce(&self) {
-        quiesce(&self.cpus);
-    }
-
-    /// Puts a session in its place; its packets are the program's when this returns true. False: it does not stand as it
-    /// did, for the program has left another packet of it to user space.
+    /// Puts a session in its place: see [`fast_path::FastPath::enter`].
     pub fn enter(&self, number: u32, (session, half): (&Session, &Session6), stood: u32) -> bool {
-        let words = self.sessions.get(number as usize);
-        let Some(first) = words.first() else { return false };
-        self.sessions.write(number as usize, 8, &session.as_bytes()[8..]);
         let half = half.as_bytes().get(..if half.prefix == 0 { Session6::HEAD } else { size_of::<Session6>() });
-        self.sessions6.write(number as usize, 0, half.unwrap_or_default());
-        if cfg!(not(target_arch = "x86_64")) {
-            // Programs that run on have not read what was there before, when they see the state.
-            self.quiesce();
-        }
-        // The state shares its word with the subscriber's address.
-        let entered = u64::from(session.ue4) << 32 | State::Kernel as u64;
-        let as_stood = |word: u64| (word as u32 == stood).then_some(entered);
-        first.fetch_update(Ordering::SeqCst, Ordering::SeqCst, as_stood).is_ok()
-    }
-
-    /// A session is the user-space path's, and no packet of it has been left to that.
-    pub fn begin(&self, number: u32) {
-        if let Some(first) = self.sessions.get(number as usize).first() {
-            first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
-        }
+        self.own(SESSIONS6).write(number as usize, 0, half.unwrap_or_default());
+        self.0.enter(number, session, stood)
     }
 
     /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.
     pub fn leave(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
-        self.begin(number);
-        self.quiesce();
+        self.0.leave(number);
         self.state(number)
     }
 
     /// A session's buckets and counts as they are.
     pub fn state(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
-        state(&self.sessions, number)
+        state(self.sessions(), number)
     }
 
     /// Adds to what a session has counted in the kernel, and takes from its buckets, what it had there in a process before.
@@ -337,7 +76,7 @@ impl FastPath {
         const TALLIES: usize = std::mem::offset_of!(Session, tallies) / 8;
         const WORDS: usize = size_of::<Tally>() / 8;
         const { assert!(size_of::<Meter>() == size_of::<Tally>()) };
-        let words = self.sessions.get(number as usize);
+        let words = self.sessions().get(number as usize);
         for (n, (meter, tally)) in meters.iter().zip(more).enumerate() {
             if let Some(word) = words.get(METERS + n * WORDS).filter(|_| meter.depth != 0) {
                 word.fetch_max(meter.full_at, Ordering::SeqCst);
@@ -349,126 +88,76 @@ impl FastPath {
         }
     }
 
-    /// Sessions of a worker that the program has handed back since `seen`, which is brought up to date; none: more than
-    /// the list holds.
-    pub fn moved(&self, worker: u16, seen: &mut u64) -> Option<Vec<u32>> {
-        let words = self.moved.get(worker.into());
-        let head = words.first()?.load(Ordering::Acquire);
-        if head == *seen {
-            return Some(Vec::new());
-        }
-        let new = head.wrapping_sub(*seen);
-        let from = std::mem::replace(seen, head);
-        if new > MOVED as u64 {
-            return None;
-        }
-        let mut list = Vec::with_capacity(new as usize);
-        for n in 0..new {
-            let at = ((from + n) % MOVED as u64) as usize;
-            let half = words.get(MOVED_AT + at / 2)?.load(Ordering::Relaxed) >> (at % 2 * 32);
-            // The number is written behind the head, and one that is not there yet is 0 at first.
-            list.extend((half as u32).checked_sub(1));
-        }
-        Some(list)
-    }
-
-    /// Whether there is anything new in [`moved`](Self::moved).
-    #[inline]
-    pub fn has_moved(&self, worker: u16, seen: u64) -> bool {
-        self.moved.get(worker.into()).first().is_some_and(|head| head.load(Ordering::Relaxed) != seen)
-    }
-
-    /// How often the program has begun to run, on all CPUs.
-    pub fn runs(&self) -> u64 {
-        let started = |cpu| self.cpus.get(cpu).first().map_or(0, |word| word.load(Ordering::SeqCst));
-        (0..self.cpus.len()).map(started).fold(0, u64::wrapping_add)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// The two buckets a key may be in.
-    fn buckets(&self, key: u64) -> [usize; 2] {
-        let bits = self.index.len().trailing_zeros();
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        [(hash >> 1 >> (63 - bits)) as usize, (hash as u32 >> 1 >> (31 - bits)) as usize]
-    }
-
-    /// Has a key lead to a session; false: there is no room, or it is another one's of the same hash, and it does not lead
-    /// there.
-    pub fn link(&self, key: u64, number: u32, end: u32) -> bool {
-        let _writer = self.lock();
-        let places = || self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2));
-        let is = |wanted: u64| move |place: &&[AtomicU64]| place[0].load(Ordering::Relaxed) == wanted;
-        let found = places().find(is(key));
-        let is_others = |place: &[AtomicU64]| place[1].load(Ordering::Relaxed) as u32 != number;
-        if key & (KEY_TEID | KEY_ADDRESS) == 0 && found.is_some_and(is_others) {
-            return false;
-        }
-        let Some(place) = found.or_else(|| places().find(is(0))) else { return false };
-        place[1].store(u64::from(number) | u64::from(end) << 32, Ordering::Relaxed);
-        place[0].store(key, Ordering::Release);
-        true
-    }
-
-    /// Has a key lead nowhere, if it leads to that session.
-    pub fn unlink(&self, key: u64, number: u32) {
-        let _writer = self.lock();
-        for place in self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2)) {
-            let leads_to = place[1].load(Ordering::Relaxed) as u32;
-            if place[0].load(Ordering::Relaxed) == key && leads_to == number {
-                place[0].store(0, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// What it has counted.
-    pub fn counts(&self) -> Counts {
-        let mut sums = [0u64; record::COUNTS];
-        for cpu in 0..self.cpus.len() {
-            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(2)) {
-                *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
-            }
-        }
-        let [up, up_bytes, down, down_bytes, gate, flow, session, rest @ ..] = sums;
-        let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, ..] = rest;
-        Counts {
-            up: (up, up_bytes),
-            down: (down, down_bytes),
-            gate_closed: gate,
-            flow_rate: flow,
-            session_rate: session,
-            spoofed_source: spoofed,
-            no_headroom: headroom,
-            no_egress: egress,
-            dropped_bytes: dropped,
-            handed_back: back,
-            other,
-            sampled: (samples, sampled_ns),
-        }
+    /// Whether a tunnel is one the program can put packets in: GTP-U over IPv4.
+    pub(super) fn has_tunnel(&self, id: u32) -> bool {
+        const HEADER: usize = std::mem::offset_of!(Tunnel, header);
+        let word = self.own(TUNNELS).get(id as usize).get(HEADER / 8).map_or(0, |word| word.load(Ordering::Relaxed));
+        word.to_ne_bytes()[HEADER % 8] == 0x45
     }
 }
 
-/// Returns when every run of the program, under way at the call, has ended.
-pub(super) fn quiesce(cpus: &SharedWords) {
-    fence(Ordering::SeqCst);
-    for cpu in 0..cpus.len() {
-        let [started, ended, ..] = cpus.get(cpu) else { continue };
-        let until = started.load(Ordering::SeqCst);
-        let mut spins = 0u32;
-        while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
-            spins += 1;
-            if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
-    }
-}
-
-pub(super) fn state(sessions: &SharedWords, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
+fn state(sessions: &SharedWords, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
     const AT: usize = std::mem::offset_of!(Session, meters);
     let mut bytes = [0; size_of::<[Meter; CELLS]>() + size_of::<[Tally; CELLS]>()];
     sessions.read(number as usize, AT, &mut bytes);
     let (meters, tallies) = bytes.split_at(size_of::<[Meter; CELLS]>());
     let read = |bytes| FromBytes::read_from_bytes(bytes).unwrap_or([Meter::CLOSED; CELLS]);
     (read(meters), FromBytes::read_from_bytes(tallies).unwrap_or([Tally::NONE; CELLS]))
+}
+
+/// The buckets and counts of a session that was in the kernel in a process before: of that handle, with these tunnel
+/// endpoints and that address.
+pub(crate) fn state_before(
+    before: &Before,
+    handle: u32,
+    teids: &[u32],
+    ue4: u32,
+) -> Option<([Meter; CELLS], [Tally; CELLS])> {
+    let number = before.find(handle, |head: &[u8; Session::HEAD]| {
+        let words: [u32; Session::HEAD / 4] = zerocopy::transmute!(*head);
+        let [_, address, its_handle, _, ends @ ..] = words;
+        let ends = ends.iter().copied().filter(|teid| *teid != 0);
+        (address, its_handle) == (ue4, handle) && ends.eq(teids.iter().copied())
+    })?;
+    Some(state(before.sessions(), number))
+}
+
+/// Keeps the program's tables as the forwarding tables are, tunnels too.
+pub struct Publisher {
+    path: Arc<FastPath>,
+    tables: fast_path::Publisher<FastPath>,
+}
+
+impl Publisher {
+    /// Of these ports, by their numbers.
+    pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
+        Self { tables: fast_path::Publisher::new(path.clone(), ports), path }
+    }
+
+    /// The ports are these from now on, as of the next [`publish`](Self::publish): an interface was made again.
+    pub fn set_ports(&mut self, ports: Vec<Option<FastPort>>) {
+        self.tables.set_ports(ports);
+    }
+
+    /// The program and its maps, which workers share.
+    pub fn path(&self) -> &Arc<FastPath> {
+        &self.path
+    }
+
+    /// The tables are these from now on.
+    pub fn publish(&mut self, plan: &Plan, tables: &Forwarding) {
+        let tunnels = tables.tunnels.iter().enumerate().map(|(id, tunnel)| (id, self.tunnel(tunnel, tables)));
+        let tunnels = tunnels.map(|(at, entry)| (at, entry.as_bytes().to_vec())).collect();
+        self.tables.publish_with(plan, tables, Some((TUNNELS, tunnels)));
+    }
+
+    fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {
+        let mut entry = Tunnel::new_zeroed();
+        if tunnel.version == 4 {
+            entry.next = self.tables.next(tables.hop(tunnel.hop), 4);
+            entry.header.copy_from_slice(&tunnel.header[..20]);
+            entry.sum = tunnel.sum;
+        }
+        entry
+    }
 }

@@ -321,17 +321,7 @@ impl Product for Observer {
     }
 
     fn kernel_counters(&self) -> Option<KernelCounters> {
-        let counts = self.control().fast_path()?;
-        Some(KernelCounters {
-            up_packets: counts.up.0,
-            up_bytes: counts.up.1,
-            down_packets: counts.down.0,
-            down_bytes: counts.down.1,
-            dropped_packets: counts.drops().iter().map(|(_, packets)| packets).sum(),
-            left_packets: counts.other,
-            sampled_packets: counts.sampled.0,
-            sampled_ns: counts.sampled.1,
-        })
+        self.control().fast_path().map(|counts| counts.summary())
     }
 
     fn known(&self) -> Known {
@@ -365,25 +355,8 @@ impl Product for Observer {
 /// What control and the in-kernel path have done, in words.
 pub(super) fn control_events(control: &Control) -> Vec<(String, u64, String)> {
     let mut all = events(&control.counters());
-    all.extend(control.fast_path().iter().flat_map(kernel_counters));
+    all.extend(control.fast_path().iter().flat_map(Counts::in_words));
     all
-}
-
-/// What the in-kernel path has done, in words; what never happened is not there.
-fn kernel_counters(counts: &Counts) -> Vec<(String, u64, String)> {
-    let all = [
-        ("kernel_up_packets", counts.up.0, "Packets from subscribers forwarded in the kernel."),
-        ("kernel_up_bytes", counts.up.1, "Their bytes."),
-        ("kernel_down_packets", counts.down.0, "Packets to subscribers forwarded in the kernel."),
-        ("kernel_down_bytes", counts.down.1, "Their bytes."),
-        ("kernel_handed_back", counts.handed_back, "Times a session came back from the kernel with a packet."),
-        ("kernel_left", counts.other, "Packets that the in-kernel path left to the workers."),
-    ];
-    let drops = counts.drops().map(|(name, n)| {
-        (format!("kernel_dropped_{name}"), n, format!("Packets dropped in the kernel, by reason {name}."))
-    });
-    let all = all.into_iter().map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).chain(drops);
-    all.filter(|(_, n, _)| *n > 0).collect()
 }
 
 /// What control has done and heard, in words.

@@ -9,6 +9,7 @@ use crate::rules::{Credit, Usage};
 use crate::sessions::Sessions;
 use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
+use gateway::fast_path::InKernelSessions as _;
 use table::command::{self, Inbox};
 use table::marks::Marks;
 use table::waker::Waker;

@@ -6,6 +6,7 @@
 //! ```
 //! Cells and bounds are as they lie in the record; the layout that both processes must have is [`LAYOUT`].
 
+use gateway::fast_path::InKernelSessions as _;
 use table::records::Line;
 use zerocopy::{FromBytes, IntoBytes};
 

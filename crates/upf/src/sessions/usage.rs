@@ -1,5 +1,6 @@
 //! What a session has used, and what it may still use.
 
+use gateway::fast_path::InKernelSessions as _;
 use table::bucket;
 use table::records::{Line, LineId};
 use zerocopy::{FromBytes, IntoBytes};

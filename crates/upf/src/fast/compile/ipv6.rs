@@ -30,7 +30,7 @@ pub(super) fn direction(
         }
         let action = part::<Action>(lines, found.then.action)?;
         let rule = rule(&found.then, &action, uplink, cells, path)?;
-        if uplink && !path.has_routes6(action.instance) {
+        if uplink && !path.has_routes6(action.instance.into()) {
             return Err(NotEligible::InstanceRoutes);
         }
         let end = teids.iter().position(|teid| *teid == found.teid).filter(|_| uplink).unwrap_or(0);

@@ -6,17 +6,18 @@
 
 use std::sync::Arc;
 
+use gateway::fast_path::{Before, Offset};
 use table::records::Line;
 
 use super::{Sessions, cell_mut};
-use crate::fast::{self, Before, Cells, Offset};
+use crate::fast::{self, Cells, state_before};
 use crate::record::{self, Tally};
 
 /// How many sessions a turn sees to.
 const INHERITED: usize = 256;
 
 /// What each session had counted when this process began, by handle, and those that have been seen to.
-pub(super) struct Inherits {
+pub(in crate::sessions) struct Inherits {
     before: Arc<Before>,
     began: Vec<[(u64, u64); 4]>,
     next: usize,
@@ -28,9 +29,7 @@ impl Sessions {
         let before = self.kernel.as_ref().and_then(|kernel| kernel.path.before().clone());
         let Some(before) = before else { return };
         let began = (0..self.places.len() as u32).map(|handle| self.counted(handle)).collect();
-        if let Some(kernel) = &mut self.kernel {
-            kernel.inherits = Some(Inherits { before, began, next: 0 });
-        }
+        self.inherits = Some(Box::new(Inherits { before, began, next: 0 }));
     }
 
     /// What a session has counted: octets and packets, by its cells.
@@ -52,23 +51,23 @@ impl Sessions {
     /// some each time.
     #[cold]
     pub(super) fn inherit(&mut self) {
-        let Some(kernel) = &mut self.kernel else { return };
+        let Some(kernel) = &self.kernel else { return };
         let (path, worker, offset) = (kernel.path.clone(), kernel.worker, kernel.offset);
-        let Some(inherits) = kernel.inherits.as_mut().filter(|_| path.is_over()) else { return };
+        let Some(inherits) = self.inherits.as_mut().filter(|_| path.is_over()) else { return };
         let before = inherits.before.clone();
         let first = inherits.next;
         let some = inherits.began.get(first..).unwrap_or_default();
         let some = some.get(..INHERITED.min(some.len())).unwrap_or_default().to_vec();
         inherits.next += some.len();
         if some.is_empty() {
-            kernel.inherits = None;
+            self.inherits = None;
             return;
         }
         for (handle, began) in (first as u32..).zip(some) {
             let Some(place) = self.places.get(handle as usize).copied().flatten() else { continue };
             let Some(keys) = self.keys.get(handle as usize) else { continue };
             let ue4 = keys.ue4.map_or(0, |(_, address)| address);
-            let Some((meters, mut more)) = before.state(handle, keys.teids.as_slice(), ue4) else { continue };
+            let Some((meters, mut more)) = state_before(&before, handle, keys.teids.as_slice(), ue4) else { continue };
             for (tally, (bytes, packets)) in more.iter_mut().zip(began) {
                 tally.bytes = tally.bytes.saturating_sub(bytes);
                 tally.packets = tally.packets.saturating_sub(packets);

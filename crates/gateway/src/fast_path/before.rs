@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use port::bpf::{SharedWords, get_named};
 
-use super::path::{LAYOUT_AT, quiesce, state};
-use super::record::{CELLS, CONFIG, CPU, LAYOUT, Meter, Session, State, Tally};
+use super::path::{LAYOUT_AT, quiesce};
+use super::record::{CONFIG, CPU, State};
 
 /// What the in-kernel path of a process before has left: its program may still forward.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub struct Before {
 
 impl Before {
     /// What is there under its name; none: nothing, or of another layout.
-    pub(super) fn found(folder: &Path) -> Option<Self> {
+    pub(super) fn found(folder: &Path, of: u32, session: usize) -> Option<Self> {
         let config = SharedWords::named(&folder.join("config"), CONFIG).ok()?;
         let layout = config.get(0)[LAYOUT_AT].load(Ordering::SeqCst);
         Some(Self {
-            cpus: SharedWords::named(&folder.join("cpus"), CPU).ok().filter(|_| layout as u32 == LAYOUT)?,
-            sessions: SharedWords::named(&folder.join("sessions"), size_of::<Session>()).ok()?,
+            cpus: SharedWords::named(&folder.join("cpus"), CPU).ok().filter(|_| layout as u32 == of)?,
+            sessions: SharedWords::named(&folder.join("sessions"), session).ok()?,
             _user_space: get_named(&folder.join("user_space")).ok()?,
             workers: (layout >> 32) as u32,
             config,
@@ -40,20 +40,21 @@ impl Before {
         quiesce(&self.cpus);
     }
 
-    /// The buckets and counts of a session that was in the kernel there: of that handle, with these tunnel endpoints and that
-    /// address.
-    pub fn state(&self, handle: u32, teids: &[u32], ue4: u32) -> Option<([Meter; CELLS], [Tally; CELLS])> {
+    /// The number of a session that was in the kernel there, of that handle, of whose record the first `HEAD` octets are as
+    /// `is_it` says.
+    pub fn find<const HEAD: usize>(&self, handle: u32, is_it: impl Fn(&[u8; HEAD]) -> bool) -> Option<u32> {
         let number = |worker: u32| handle.checked_mul(self.workers)?.checked_add(worker);
-        let is_it = |number: &u32| {
-            let mut head = [0; Session::HEAD];
+        let was_there = |number: &u32| {
+            let mut head = [0; HEAD];
             self.sessions.read(*number as usize, 0, &mut head);
-            let words: [u32; Session::HEAD / 4] = zerocopy::transmute!(head);
-            let [state, address, its_handle, _, ends @ ..] = words;
-            let was_there = [State::Kernel as u32, State::Moving as u32].contains(&(state & 0xff));
-            let ends = ends.iter().copied().filter(|teid| *teid != 0);
-            was_there && (address, its_handle) == (ue4, handle) && ends.eq(teids.iter().copied())
+            let state = u32::from(head.first().copied().unwrap_or_default());
+            [State::Kernel as u32, State::Moving as u32].contains(&state) && is_it(&head)
         };
-        let number = (0..self.workers).filter_map(number).find(is_it)?;
-        Some(state(&self.sessions, number))
+        (0..self.workers).filter_map(number).find(was_there)
+    }
+
+    /// All sessions' records.
+    pub fn sessions(&self) -> &SharedWords {
+        &self.sessions
     }
 }

@@ -15,32 +15,35 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::FastPath;
 use super::record::{
-    ACCESS, ADDRESSES, ADDRESSES6, CORE, GATEWAY, Instance, Link, NEIGHBOURS, Neighbour, Neighbour6, Next, ON_LINK,
-    Port, ROUTES, Route, TO_USER, Tunnel,
+    ACCESS, ADDRESSES, ADDRESSES6, CORE, GATEWAY, HYBRID, Instance, Link, NEIGHBOURS, Neighbour, Neighbour6, Next,
+    ON_LINK, Port, ROUTES, Route, TO_USER,
 };
-use crate::config::Role;
 
 impl FastPath {
-    /// Whether a tunnel is one the program can put packets in: GTP-U over IPv4.
-    pub(super) fn has_tunnel(&self, id: u32) -> bool {
-        const HEADER: usize = std::mem::offset_of!(Tunnel, header);
-        let word = self.tunnels.get(id as usize).get(HEADER / 8).map_or(0, |word| word.load(Ordering::Relaxed));
-        word.to_ne_bytes()[HEADER % 8] == 0x45
-    }
-
     /// Whether a network instance's IPv4 routes are there.
-    pub(super) fn has_routes(&self, instance: u8) -> bool {
+    pub fn has_routes(&self, instance: u16) -> bool {
         is_valid(&self.instances, instance)
     }
 
     /// Whether a network instance's IPv6 routes are there.
-    pub(super) fn has_routes6(&self, instance: u8) -> bool {
+    pub fn has_routes6(&self, instance: u16) -> bool {
         is_valid(&self.instances6, instance)
     }
 }
 
-fn is_valid(map: &SharedWords, at: u8) -> bool {
+fn is_valid(map: &SharedWords, at: u16) -> bool {
     map.get(at.into()).first().is_some_and(|word| word.load(Ordering::Relaxed) as u32 != 0)
+}
+
+/// The side of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Subscribers'.
+    Access,
+    /// IP networks'.
+    Core,
+    /// Both: frames with the port's own tags are the core's.
+    Hybrid,
 }
 
 /// A port as the program is to see it.
@@ -49,20 +52,23 @@ pub struct FastPort {
     /// Its interface's number.
     pub ifindex: u32,
     /// Its side.
-    pub role: Role,
+    pub role: Side,
 }
 
 /// Lengths of link headers that the program can put before a packet.
 const LINKS: [usize; 3] = [HEADER_LEN, HEADER_LEN + TAG_LEN, MOST_LINK];
 const MOST_LINK: usize = HEADER_LEN + 2 * TAG_LEN;
 
+/// Entries of a map: where, and their octets.
+pub type MapEntries = Vec<(usize, Vec<u8>)>;
+
 /// Keeps the program's tables as the forwarding tables are.
-pub struct Publisher {
-    path: Arc<FastPath>,
+pub struct Publisher<P = FastPath> {
+    path: Arc<P>,
     /// By number; none: not one of those whose packets the program sees.
     ports: Vec<Option<FastPort>>,
     /// What stands where.
-    tunnels: Entries,
+    own: HashMap<usize, Entries>,
     instances: Entries,
     neighbours: Entries,
     instances6: Entries,
@@ -81,14 +87,14 @@ impl Entries {
     }
 }
 
-impl Publisher {
+impl<P: AsRef<FastPath>> Publisher<P> {
     /// Of these ports, by their numbers.
-    pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
+    pub fn new(path: Arc<P>, ports: Vec<Option<FastPort>>) -> Self {
         let empty = Entries::default;
         Self {
             path,
             ports,
-            tunnels: empty(),
+            own: HashMap::new(),
             instances: empty(),
             neighbours: empty(),
             instances6: empty(),
@@ -103,29 +109,37 @@ impl Publisher {
     }
 
     /// The program and its maps, which workers share.
-    pub fn path(&self) -> &Arc<FastPath> {
+    pub fn path(&self) -> &Arc<P> {
         &self.path
     }
 
     /// The tables are these from now on.
     pub fn publish(&mut self, plan: &Plan, tables: &Forwarding) {
-        let path = self.path.clone();
-        let tunnels = tables.tunnels.iter().enumerate().map(|(id, tunnel)| (id, self.tunnel(tunnel, tables)));
-        let tunnels: Vec<_> = tunnels.map(|(at, entry)| (at, entry.as_bytes().to_vec())).collect();
+        self.publish_with(plan, tables, None);
+    }
+
+    /// The same, with entries of a map of the gateway's own, by its place in the [`ProgramSpec`](super::ProgramSpec): of
+    /// which the lower half of the first word makes an entry valid.
+    pub fn publish_with(&mut self, plan: &Plan, tables: &Forwarding, own: Option<(usize, MapEntries)>) {
+        let shared = self.path.clone();
+        let path: &FastPath = (*shared).as_ref();
         let numbers = 0..path.instances.len() as u16;
         let instances =
             numbers.clone().map(|n| self.instance(n, plan, tables).as_bytes().to_vec()).enumerate().collect();
         let instances6 = numbers.map(|n| self.instance6(n, plan, tables).as_bytes().to_vec()).enumerate().collect();
         let (neighbours, neighbours6) = (self.neighbours(plan, tables), self.neighbours6(plan, tables));
         let ports = self.interfaces(tables);
-        let changes = [
-            (&path.tunnels, &mut self.tunnels, tunnels),
+        let (place, entries) = own.unwrap_or_default();
+        let mut changes: Vec<(&SharedWords, &mut Entries, MapEntries)> = vec![
             (&path.instances, &mut self.instances, instances),
             (&path.neighbours, &mut self.neighbours, neighbours),
             (&path.instances6, &mut self.instances6, instances6),
             (&path.neighbours6, &mut self.neighbours6, neighbours6),
             (&path.ports, &mut self.by_interface, ports),
         ];
+        if !entries.is_empty() {
+            changes.push((path.own(place), self.own.entry(place).or_default(), entries));
+        }
         let mut changed: Vec<(&SharedWords, usize, Vec<u8>)> = Vec::new();
         for (map, known, entries) in changes {
             for (at, bytes) in entries.into_iter().filter(|(at, _)| *at < map.len()) {
@@ -135,12 +149,12 @@ impl Publisher {
                 }
             }
         }
-        write(&path, &changed);
+        write(path, &changed);
     }
 
     /// The next station of packets whose first byte is `version`'s, if the program can send there: by Ethernet with up to
     /// two tags, whose priority is the same for all packets.
-    fn next(&self, hop: Option<&Hop>, version: u8) -> Next {
+    pub fn next(&self, hop: Option<&Hop>, version: u8) -> Next {
         let is_sent =
             |hop: &&Hop| hop.is_resolved() && self.ports.get(usize::from(hop.port)).is_some_and(Option::is_some);
         let mut next = Next::NONE;
@@ -155,16 +169,6 @@ impl Publisher {
             next.kind.copy_from_slice(&frame[len - 2..len]);
         }
         next
-    }
-
-    fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {
-        let mut entry = Tunnel::new_zeroed();
-        if tunnel.version == 4 {
-            entry.next = self.next(tables.hop(tunnel.hop), 4);
-            entry.header.copy_from_slice(&tunnel.header[..20]);
-            entry.sum = tunnel.sum;
-        }
-        entry
     }
 
     /// A network instance's routes; invalid where there are too many.
@@ -228,14 +232,19 @@ impl Publisher {
     }
 
     fn interfaces(&self, tables: &Forwarding) -> Vec<(usize, Vec<u8>)> {
-        let both = self.ports.iter().zip(&tables.ports);
-        let entry = |(port, view): (&Option<FastPort>, &dataplane::forward::PortView)| {
+        let both = self.ports.iter().zip(&tables.ports).enumerate();
+        let entry = |(number, (port, view)): (usize, (&Option<FastPort>, &dataplane::forward::PortView))| {
             let port = (*port)?;
             let mut entry = Port::new_zeroed();
             // What the program does not look at keeps a port to itself.
             let is_few = view.v4.len() <= ADDRESSES && view.v6.len() <= ADDRESSES6;
-            if is_few && !view.verify_udp && view.peer.is_none() {
-                entry.role = if port.role == Role::Access { ACCESS } else { CORE };
+            if is_few && !view.verify_udp && (view.peer.is_none() || port.role == Side::Access) {
+                entry.role = match port.role {
+                    Side::Access => ACCESS,
+                    Side::Core => CORE,
+                    Side::Hybrid => HYBRID,
+                };
+                entry.number = number as u16; // ports are numbered by 8 bits
                 entry.instance = view.instance;
                 entry.any_mac = u8::from(view.mac == [0; 6]);
                 entry.mac = view.mac;
@@ -277,7 +286,8 @@ fn valid_words(path: &FastPath, map: &SharedWords) -> &'static [usize] {
     if is_bucket { &[NEXT, EACH + NEXT, 2 * EACH + NEXT, 3 * EACH + NEXT] } else { &[0] }
 }
 
-fn write(path: &FastPath, changed: &[(&SharedWords, usize, Vec<u8>)]) {
+/// Writes entries of maps: each while it is not valid and no CPU runs the program that may have read it as valid.
+pub fn write(path: &FastPath, changed: &[(&SharedWords, usize, Vec<u8>)]) {
     if changed.is_empty() {
         return;
     }

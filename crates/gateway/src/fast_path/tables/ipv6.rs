@@ -7,12 +7,12 @@ use dataplane::forward::{Forwarding, Hop, Plan, Via, prefix6};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::super::record::{GATEWAY, Instance6, Link6, NEIGHBOURS, Neighbour6, Next, ON_LINK, ROUTES, Route6, TO_USER};
-use super::{Publisher, halves};
+use super::{FastPath, Publisher, halves};
 
 /// Never forwarded, whatever the default route says: unspecified, loopback, link-local, multicast.
 const NOWHERE: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff << 120, 8)];
 
-impl Publisher {
+impl<P: AsRef<FastPath>> Publisher<P> {
     /// A network instance's routes; invalid where there are too many.
     pub(super) fn instance6(&self, instance: u16, plan: &Plan, tables: &Forwarding) -> Instance6 {
         if super::has_too_many(plan, instance, IpAddr::is_ipv6) {

@@ -1,0 +1,223 @@
+//! The program, with what it has of the broadband gateway's own.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dataplane::acl::{AccessList, AccessLists, Action, Direction, PortRange, Rule};
+use dataplane::forward::{Forwarding, Plan, prefix4, prefix6};
+use gateway::fast_path::{self, FastPathError, FastPort, ProgramSpec};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::record::{LAYOUT, LENGTHS, List, OWN, Passed, Places, Session, TERMS, Term, traits};
+use crate::steer::Directory;
+
+/// Places of its own maps.
+const PLACES: usize = 0;
+const LISTS: usize = 1;
+const HITS: usize = 2;
+
+/// The in-kernel path of a broadband gateway: one for all its workers and ports.
+#[derive(Debug)]
+pub struct FastPath(fast_path::FastPath);
+
+impl Deref for FastPath {
+    type Target = fast_path::FastPath;
+
+    fn deref(&self) -> &fast_path::FastPath {
+        &self.0
+    }
+}
+
+impl AsRef<fast_path::FastPath> for FastPath {
+    fn as_ref(&self) -> &fast_path::FastPath {
+        &self.0
+    }
+}
+
+impl FastPath {
+    /// Has the kernel verify and take the program, with room for `subscribers` of that many workers and for so many counters
+    /// of access lists' rules.
+    ///
+    /// # Errors
+    /// [`FastPathError`].
+    pub fn load(subscribers: u32, workers: u16, counters: u32) -> Result<Self, FastPathError> {
+        let spec = ProgramSpec {
+            object: include_bytes!("../../bpf/fastpath.bpf.o"),
+            layout: LAYOUT,
+            session: size_of::<Session>(),
+            // Its line, its IPv4 address, its WAN prefix, its delegated prefix.
+            keys: 4,
+            maps: &[("places", 0), ("lists", 0), ("hits", counters.max(1))],
+            reasons: ["acl_denied", "subscriber_rate", ""],
+        };
+        fast_path::FastPath::load(&spec, subscribers, workers).map(Self)
+    }
+
+    /// Whether the program has the access list of that number; of none (0) always.
+    pub(super) fn has_list(&self, number: u16) -> bool {
+        let valid = || self.own(LISTS).get(number.into()).first().map_or(0, |word| word.load(Ordering::Relaxed));
+        number == 0 || valid() as u32 != 0
+    }
+
+    /// Whether the program looks subscribers' prefixes of that length up.
+    pub(super) fn has_length(&self, length: u8) -> bool {
+        let word = self.own(PLACES).get(0).first().map_or(0, |word| word.load(Ordering::Relaxed));
+        word.to_ne_bytes().iter().skip(4).any(|known| *known == length)
+    }
+
+    /// Packets and bytes that the rule of that counter has matched in the kernel.
+    pub fn hits(&self, counter: u32) -> (u64, u64) {
+        match self.own(HITS).get(counter as usize) {
+            [packets, bytes] => (packets.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)),
+            _ => (0, 0),
+        }
+    }
+
+    /// A subscriber's record as the program has it now.
+    pub fn session(&self, number: u32) -> Session {
+        let mut bytes = [0; size_of::<Session>()];
+        self.sessions().read(number as usize, 0, &mut bytes);
+        zerocopy::transmute!(bytes)
+    }
+
+    /// What has passed of a subscriber there, downstream first.
+    pub fn passed(&self, number: u32) -> [Passed; 2] {
+        const AT: usize = std::mem::offset_of!(Session, down_passed);
+        let mut bytes = [0; size_of::<[Passed; 2]>()];
+        self.sessions().read(number as usize, AT, &mut bytes);
+        FromBytes::read_from_bytes(&bytes).unwrap_or([Passed::NONE; 2])
+    }
+}
+
+/// Keeps the program's tables as the gateway's are.
+pub struct Publisher {
+    tables: fast_path::Publisher<FastPath>,
+    /// Access lists and places, as they were written last.
+    lists: HashMap<u16, Vec<u8>>,
+    places: Vec<u8>,
+}
+
+impl Publisher {
+    /// Of these ports, by their numbers.
+    pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
+        Self { tables: fast_path::Publisher::new(path, ports), lists: HashMap::new(), places: Vec::new() }
+    }
+
+    /// The ports are these from now on, as of the next [`publish`](Self::publish): an interface was made again.
+    pub fn set_ports(&mut self, ports: Vec<Option<FastPort>>) {
+        self.tables.set_ports(ports);
+    }
+
+    /// The program and its maps, which workers share.
+    pub fn path(&self) -> &Arc<FastPath> {
+        self.tables.path()
+    }
+
+    /// The forwarding tables are these from now on.
+    pub fn publish(&mut self, plan: &Plan, tables: &Forwarding) {
+        self.tables.publish(plan, tables);
+    }
+
+    /// The access lists are these from now on. What has more rules than the program takes is not there.
+    pub fn publish_lists(&mut self, lists: &AccessLists) {
+        let path = self.path().clone();
+        let entries = lists.iter().filter(|(number, _)| usize::from(*number) < path.own(LISTS).len());
+        let entries = entries.map(|(number, list)| (number, list_entry(list).as_bytes().to_vec()));
+        let new: Vec<_> = entries.filter(|(number, bytes)| self.lists.get(number) != Some(bytes)).collect();
+        let changed: Vec<_> =
+            new.iter().map(|(number, bytes)| (path.own(LISTS), usize::from(*number), bytes.clone())).collect();
+        fast_path::write(&path, &changed);
+        self.lists.extend(new);
+    }
+
+    /// Whose addresses are whose, from now on; `lengths`: of subscribers' IPv6 prefixes, 0 behind the last.
+    pub fn publish_places(&mut self, directory: &Directory, lengths: [u8; LENGTHS]) {
+        let bytes = places(directory, lengths).as_bytes().to_vec();
+        if bytes != self.places {
+            let path = self.path().clone();
+            fast_path::write(&path, &[(path.own(PLACES), 0, bytes.clone())]);
+            self.places = bytes;
+        }
+    }
+}
+
+/// A list as the program has it; invalid where it has too many rules.
+fn list_entry(list: &AccessList) -> List {
+    let mut entry = List::new_zeroed();
+    let Some((rules, default)) = list.few(TERMS) else { return entry };
+    entry.valid = 1;
+    entry.terms = [Term::NOTHING; TERMS + 1];
+    entry.terms.iter_mut().zip(rules).for_each(|(term, rule)| *term = term_of(rule));
+    let deny = u32::from(default.action == Action::Deny);
+    entry.terms[TERMS] = Term { counter: default.counter, deny, ..Term::NOTHING };
+    entry
+}
+
+fn term_of(rule: &Rule) -> Term {
+    let mut term = Term {
+        traits: 0,
+        traits_mask: 0,
+        counter: rule.counter,
+        deny: u32::from(rule.action == Action::Deny),
+        ..Term::NOTHING
+    };
+    let mut is =
+        |mask: u32, value: u32| (term.traits, term.traits_mask) = (term.traits | value, term.traits_mask | mask);
+    if let Some(protocol) = rule.protocol {
+        is(0xff, protocol.into());
+    }
+    if let Some(dscp) = rule.dscp {
+        is(0xff00, u32::from(dscp) << 8);
+    }
+    if let Some(direction) = rule.direction {
+        is(traits::FROM_IT, if direction == Direction::Up { traits::FROM_IT } else { 0 });
+    }
+    if rule.src_ports.is_some() || rule.dst_ports.is_some() {
+        is(traits::HAS_PORTS, traits::HAS_PORTS);
+    }
+    if let Some((address, _)) = rule.src.or(rule.dst) {
+        is(0xff << 16, if address.is_ipv4() { 4 << 16 } else { 6 << 16 });
+    }
+    let span = |range: Option<PortRange>| range.map_or((0, u16::MAX), |r| (r.first, r.last.saturating_sub(r.first)));
+    (term.src_lo, term.src_span) = span(rule.src_ports);
+    (term.dst_lo, term.dst_span) = span(rule.dst_ports);
+    (term.src, term.src_mask) = prefix(rule.src);
+    (term.dst, term.dst_mask) = prefix(rule.dst);
+    term
+}
+
+/// A prefix and its mask in halves.
+fn prefix(prefix: Option<(IpAddr, u8)>) -> ([u64; 2], [u64; 2]) {
+    let halves = |address: u128| [(address >> 64) as u64, address as u64];
+    match prefix {
+        None => ([0; 2], [0; 2]),
+        Some((IpAddr::V4(address), len)) => {
+            ([0, prefix4(address.into(), len).into()], [0, prefix4(u32::MAX, len).into()])
+        }
+        Some((IpAddr::V6(address), len)) => (halves(prefix6(address.into(), len)), halves(prefix6(u128::MAX, len))),
+    }
+}
+
+/// What packets from subscribers are not forwarded to in the kernel, and where subscribers' prefixes are looked up; invalid
+/// where the gateway has too many addresses of its own.
+fn places(directory: &Directory, lengths: [u8; LENGTHS]) -> Places {
+    let mut places = Places::new_zeroed();
+    let (near4, near6) = directory.near();
+    places.near4.copy_from_slice(near4);
+    places.near6.copy_from_slice(near6);
+    let own4 = directory.own4().iter().filter(|(_, address)| !directory.is_near4(*address));
+    let own4: Vec<u64> = own4.map(|(instance, address)| u64::from(*instance) << 32 | u64::from(*address)).collect();
+    let own6 = directory.own6().iter().filter(|(_, address)| !directory.is_near6((address >> 64) as u64));
+    let own6: Vec<[u64; 3]> =
+        own6.map(|(instance, address)| [u64::from(*instance), (address >> 64) as u64, *address as u64]).collect();
+    places.valid = u32::from(own4.len() <= OWN && own6.len() <= OWN);
+    places.own4 = [u64::MAX; OWN];
+    places.own6 = [[u64::MAX; 3]; OWN];
+    places.own4.iter_mut().zip(own4).for_each(|(to, own)| *to = own);
+    places.own6.iter_mut().zip(own6).for_each(|(to, own)| *to = own);
+    places.lengths = lengths;
+    places
+}

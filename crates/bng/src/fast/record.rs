@@ -1,0 +1,86 @@
+//! What the program in the kernel shares with us beside what all gateways' do. The layout is `bpf/record.h`'s.
+
+pub use gateway::fast_path::Meter;
+use gateway::fast_path_records;
+
+/// Rules of an access list.
+pub const TERMS: usize = 16;
+/// The gateway's own addresses of a family that are in no subscriber's neighbourhood.
+pub const OWN: usize = 16;
+/// Lengths of subscribers' IPv6 prefixes.
+pub const LENGTHS: usize = 4;
+/// Of all that is here and in what is shared: one more with each change of it.
+pub const LAYOUT: u32 = 1;
+/// In place of a DSCP: the packet keeps its own.
+pub const NONE8: u8 = u8::MAX;
+/// The kind of a key of the session index that is a line.
+pub const KEY_LINE: u64 = 1 << 63;
+
+/// Bits of [`Session::flags`].
+pub mod flag {
+    pub const LEARNT: u8 = 1;
+    pub const SHARED_LINE: u8 = 2;
+    pub const METERED_DOWN: u8 = 4;
+    pub const METERED_UP: u8 = 8;
+}
+
+/// Bits of [`Term::traits`], beside protocol, DSCP and version.
+pub mod traits {
+    pub const FROM_IT: u32 = 1 << 24;
+    pub const HAS_PORTS: u32 = 1 << 25;
+}
+
+fast_path_records! {
+    /// What passed in one direction: IPv4, IPv6.
+    Passed { packets: [u64; 2], bytes: [u64; 2], }
+    /// A subscriber.
+    Session {
+        state: u32, ipv4: u32, handle: u32, instance: u16, worker: u16, line: u64, wan: u64, pd: u64, pd_mask: u64,
+        mtu: u16, acl: [u16; 2], overhead: u8, flags: u8, port: u8, len: u8, spare: [u8; 6], link: [u8; 22],
+        spare2: [u8; 2], pcp: [u8; 8], dscp: [u8; 8], last: u64, spare3: [u8; 16], down: Meter, up: Meter,
+        down_passed: Passed, up_passed: Passed,
+    }
+    /// A rule of an access list; IPv4 addresses are the lower half's lower half.
+    Term {
+        src: [u64; 2], src_mask: [u64; 2], dst: [u64; 2], dst_mask: [u64; 2], traits: u32, traits_mask: u32,
+        src_lo: u16, src_span: u16, dst_lo: u16, dst_span: u16, counter: u32, deny: u32,
+    }
+    /// An access list; what no rule matches is the last entry's.
+    List { valid: u32, spare: u32, terms: [Term; TERMS + 1], }
+    /// Addresses that packets from subscribers are not forwarded to in the kernel.
+    Places {
+        valid: u32, lengths: [u8; LENGTHS], near4: [u64; 1024], near6: [u64; 64], own4: [u64; OWN], own6: [[u64; 3]; OWN],
+    }
+}
+
+impl Passed {
+    /// Nothing.
+    pub const NONE: Self = Self { packets: [0; 2], bytes: [0; 2] };
+}
+
+impl Term {
+    /// Of no packet.
+    pub const NOTHING: Self = Self {
+        src: [0; 2],
+        src_mask: [0; 2],
+        dst: [0; 2],
+        dst_mask: [0; 2],
+        traits: u32::MAX,
+        traits_mask: u32::MAX,
+        src_lo: 0,
+        src_span: u16::MAX,
+        dst_lo: 0,
+        dst_span: u16::MAX,
+        counter: 0,
+        deny: 0,
+    };
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Passed>() == 32 && size_of::<Session>() == 256);
+    assert!(offset_of!(Session, link) == 64 && offset_of!(Session, last) == 104);
+    assert!(offset_of!(Session, down) == 128 && offset_of!(Session, down_passed) == 192);
+    assert!(size_of::<Term>() == 88 && size_of::<List>() == 1504 && size_of::<Places>() == 9224);
+    assert!(cfg!(target_endian = "little"));
+};

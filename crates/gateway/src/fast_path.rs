@@ -1,0 +1,34 @@
+//! The in-kernel path of a gateway's known sessions: a program at the driver forwards their usual packets itself; every other
+//! packet goes by AF_XDP to the user-space path, which is complete without it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bpf/shared.h`, `bpf/path.h`, `bpf/begin.h` | what all gateways' programs have in common |
+//! | `record` | what they share with us, in Rust: layouts, asserted |
+//! | `path` | the maps, as memory: index of sessions, quiescence, counters |
+//! | `bucket` | token buckets on either side |
+//! | `moving` | sessions on their way into the kernel and back |
+//! | `tables` | ports, routes and neighbours, as they are published |
+//! | `before` | what a process before has left |
+//! | `attach` | the program put before those of the ports |
+//!
+//! A gateway fills it with a [`ProgramSpec`] (its compiled object and maps of its own), the record of a session, what makes
+//! a session eligible for it, and how counts come back ([`InKernelSessions`]). A session is in one place at a time: reasons
+//! are in `docs/decisions/044-in-kernel-path.md`.
+
+mod attach;
+mod before;
+mod bucket;
+mod moving;
+mod path;
+mod record;
+mod tables;
+
+pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, keep_past, open};
+pub use before::Before;
+pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
+pub use moving::{InKernel, InKernelSessions, Kernel};
+pub use path::{Counts, FastPath, FastPathError, ProgramSpec};
+pub use port::Moderation;
+pub use record::{KEY_ADDRESS, KEY_PREFIX, Meter, Next, SharedRecord, State, WAYS, prefix_key};
+pub use tables::{FastPort, MapEntries, Publisher, Side, write};

@@ -1,0 +1,336 @@
+//! Sessions on their way into the kernel and back.
+//!
+//! While a session is there, its buckets and counts are the program's. Those of its record let nothing pass and count
+//! nothing without a closer look, so a packet that comes to the worker all the same finds out at no cost for others. The
+//! session then stays for a while, and longer each time it comes back soon. On its way into the kernel no packet may overtake
+//! those that wait in the worker's ports: the program counts what it leaves to user space, and a session goes in once the
+//! ports were found empty with nothing left to it since (`Entering`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use port::bpf::monotonic_ns;
+
+use super::{FastPath, Offset};
+
+/// Where a session is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InKernel {
+    /// In the kernel.
+    pub is_there: bool,
+    /// Keys of the program's index lead to it.
+    pub is_linked: bool,
+    /// How often it came back soon.
+    returns: u8,
+    /// When it went there, in milliseconds of the kernel's clock.
+    since: u32,
+    /// When it came back, likewise; 0: it waits for nothing.
+    back: u32,
+}
+
+impl InKernel {
+    /// It is there from now on.
+    pub fn enter(&mut self) {
+        *self = Self { is_there: true, is_linked: true, returns: self.returns, since: milliseconds(), back: 0 };
+    }
+
+    /// It is not there any more, and waits for nothing.
+    pub fn leave(&mut self) {
+        (self.is_there, self.back) = (false, 0);
+    }
+
+    /// It goes there again after a while.
+    fn wait(&mut self) {
+        let time = milliseconds();
+        let soon = time.wrapping_sub(self.since) < SOON;
+        self.returns = if soon { self.returns.saturating_add(1).min(DOUBLED) } else { 0 };
+        self.back = time;
+    }
+}
+
+/// A worker's share in the in-kernel path.
+#[derive(Debug)]
+pub struct Kernel<P> {
+    /// The program and its maps.
+    pub path: Arc<P>,
+    /// The worker.
+    pub worker: u16,
+    /// The clocks' distance.
+    pub offset: Offset,
+    /// No session goes there.
+    pub is_closed: bool,
+    /// Sessions it handed back that have been seen.
+    seen: u64,
+    /// Those that wait to go there again, in the order they came.
+    waiting: VecDeque<u32>,
+    /// Those that go there as soon as none of their packets is in a port.
+    entering: VecDeque<Entering>,
+    /// The worker's turn when it looked last, and the one in or after which each port had been found empty.
+    turn: u64,
+    drained: u64,
+    looked: u64,
+    /// When the worker said last that it lives, by its clock.
+    beat: u64,
+}
+
+impl<P: AsRef<FastPath>> Kernel<P> {
+    /// A worker's share, at its time `now`.
+    pub fn new(path: Arc<P>, worker: u16, now: u64) -> Self {
+        let (waiting, entering) = (VecDeque::new(), VecDeque::new());
+        let mut kernel = Self {
+            path,
+            worker,
+            offset: 0,
+            is_closed: false,
+            seen: 0,
+            waiting,
+            entering,
+            turn: 0,
+            drained: 0,
+            looked: now,
+            beat: 0,
+        };
+        kernel.set_clock(now);
+        kernel
+    }
+
+    /// The worker's clock shows `now`.
+    pub fn set_clock(&mut self, now: u64) {
+        self.offset = monotonic_ns().wrapping_sub(now).cast_signed();
+    }
+
+    /// The worker's time.
+    pub fn now(&self) -> u64 {
+        monotonic_ns().saturating_add_signed(-self.offset)
+    }
+
+    /// The program, as all gateways have it.
+    pub fn shared(&self) -> &FastPath {
+        (*self.path).as_ref()
+    }
+
+    /// The number of a session among the program's; none: there is no room for it.
+    pub fn number(&self, handle: u32) -> Option<u32> {
+        self.shared().number(self.worker, handle)
+    }
+}
+
+/// A session on its way into the kernel.
+#[derive(Debug)]
+struct Entering {
+    handle: u32,
+    /// How it stood: a packet left to user space since may be on its way.
+    stood: u32,
+    /// When it was first seen to stand so, in nanoseconds of the kernel's clock, and how often the program had run then.
+    seen: u64,
+    runs: u64,
+    /// A turn of the worker when no packet was on its way any more: once each port was found empty in it or in a later one,
+    /// what was left to user space has gone out.
+    turn: Option<u64>,
+}
+
+impl Entering {
+    fn new(handle: u32, path: &FastPath, stood: u32) -> Self {
+        Self { handle, stood, seen: monotonic_ns(), runs: path.runs(), turn: None }
+    }
+
+    /// Whether what was left to user space before is in the worker's ports by now.
+    fn has_arrived(&self, path: &FastPath) -> bool {
+        let passed = monotonic_ns().saturating_sub(self.seen);
+        passed >= ON_THE_WAY || (passed >= STILL && path.runs() == self.runs)
+    }
+}
+
+/// How long a packet takes at most from the program to the worker's port, in nanoseconds: the receive work shows what it
+/// has put there when it is done, with 64 packets at most. If the program has not run for a while, the receive work is done.
+const ON_THE_WAY: u64 = 100_000;
+const STILL: u64 = 10_000;
+
+/// How long a session stays in user space at least, in milliseconds, doubled so many times at most each time it came back
+/// within [`SOON`].
+const STAYS: u32 = 5;
+const DOUBLED: u8 = 8;
+const SOON: u32 = 1000;
+/// How often waiting sessions are looked at, in nanoseconds, and how many then.
+const EVERY: u64 = 1_000_000;
+const A_TIME: usize = 32;
+
+/// A worker's sessions, of which some are in the kernel. [`try_to_enter`](Self::try_to_enter) and
+/// [`leave_kernel`](Self::leave_kernel) are the gateway's; when is decided here.
+pub trait InKernelSessions {
+    /// The in-kernel path.
+    type Path: AsRef<FastPath>;
+
+    /// The worker's share in it; none: there is none.
+    fn kernel(&self) -> Option<&Kernel<Self::Path>>;
+
+    /// The same, to change.
+    fn kernel_mut(&mut self) -> Option<&mut Kernel<Self::Path>>;
+
+    /// One more than the highest handle of a session.
+    fn handles_end(&self) -> u32;
+
+    /// Where a session is; none: there is no such session.
+    fn place_in_kernel(&mut self, handle: u32) -> Option<&mut InKernel>;
+
+    /// Whether a session is in the kernel.
+    fn is_in_kernel(&self, handle: u32) -> bool;
+
+    /// Has a session go into the kernel, if it can and stands there as it stood (none: as it does). False: it stands
+    /// otherwise.
+    fn try_to_enter(&mut self, handle: u32, stood: Option<u32>) -> bool;
+
+    /// Takes a session out of the kernel, with what it has counted; nothing, if it is not there.
+    fn leave_kernel(&mut self, handle: u32);
+
+    /// Whether there is [`more`](Self::see_to_more) to do in each turn.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// What else the gateway does in a turn.
+    fn see_to_more(&mut self) {}
+
+    /// Sessions go into the kernel, or all that are there come back and none goes.
+    fn open_kernel(&mut self, open: bool) {
+        let Some(kernel) = self.kernel_mut() else { return };
+        kernel.is_closed = !open;
+        kernel.waiting.clear();
+        kernel.entering.clear();
+        for handle in 0..self.handles_end() {
+            if open {
+                self.try_to_enter(handle, None);
+            } else {
+                self.leave_kernel(handle);
+            }
+        }
+    }
+
+    /// The program leaves all packets to the workers, which take their sessions back as they come; or takes them again.
+    fn pause_kernel(&mut self, pause: bool) {
+        if let Some(kernel) = self.kernel() {
+            kernel.shared().set_running(!pause);
+        }
+    }
+
+    /// Has a session go into the kernel, if it can: at once, or, if packets of it may wait in a port, behind them.
+    fn enter_kernel(&mut self, handle: u32) {
+        if !self.try_to_enter(handle, Some(0)) {
+            self.begin_to_enter(handle);
+        }
+    }
+
+    /// A session goes into the kernel when no packet of it is on its way to the worker any more.
+    fn begin_to_enter(&mut self, handle: u32) {
+        let Some(kernel) = self.kernel_mut().filter(|kernel| !kernel.is_closed) else { return };
+        let Some(number) = kernel.number(handle) else { return };
+        let entering = Entering::new(handle, kernel.shared(), kernel.shared().stands(number));
+        kernel.entering.push_back(entering);
+    }
+
+    /// As [`leave_kernel`](Self::leave_kernel), of one that goes there again after a while.
+    fn leave_and_wait(&mut self, handle: u32) {
+        self.leave_kernel(handle);
+        if let Some(place) = self.place_in_kernel(handle) {
+            place.wait();
+        }
+        if let Some(kernel) = self.kernel_mut() {
+            kernel.waiting.push_back(handle);
+        }
+    }
+
+    /// See to the sessions that were handed back, to those that have stayed long enough, and to those on their way; to be
+    /// called at the begin of each turn, before packets are received. `drained`: [`engine::Env::drained`].
+    #[inline]
+    fn see_to_kernel(&mut self, now: u64, turn: u64, drained: u64) {
+        let has_more = self.has_more();
+        let Some(kernel) = self.kernel_mut() else { return };
+        (kernel.turn, kernel.drained) = (turn, drained);
+        if kernel.shared().beat_every().is_some_and(|every| now >= kernel.beat + every / 2) {
+            kernel.beat = now;
+            kernel.shared().beat(monotonic_ns());
+        }
+        let is_due = now.wrapping_sub(kernel.looked) >= EVERY || has_more;
+        if !kernel.entering.is_empty() || is_due || kernel.shared().has_moved(kernel.worker, kernel.seen) {
+            see_to_moved(self, now);
+        }
+    }
+
+    /// When [`see_to_kernel`](Self::see_to_kernel) is to be called next.
+    fn kernel_deadline(&self) -> Option<u64> {
+        let kernel = self.kernel()?;
+        let wait = if kernel.entering.is_empty() { EVERY * u64::from(STAYS) } else { EVERY };
+        let is_waiting = !kernel.waiting.is_empty() || !kernel.entering.is_empty() || self.has_more();
+        let sessions = is_waiting.then(|| kernel.looked + wait);
+        let beat = kernel.shared().beat_every().map(|every| kernel.beat + every);
+        sessions.into_iter().chain(beat).min()
+    }
+}
+
+#[cold]
+fn see_to_moved<S: InKernelSessions + ?Sized>(sessions: &mut S, now: u64) {
+    let all = 0..sessions.handles_end();
+    let Some(kernel) = sessions.kernel_mut() else { return };
+    kernel.set_clock(now);
+    kernel.looked = now;
+    let (worker, mut seen) = (kernel.worker, kernel.seen);
+    let workers = u32::from(kernel.shared().workers());
+    let moved = kernel.shared().moved(worker, &mut seen);
+    kernel.seen = seen;
+    let moved: Vec<u32> = moved.map_or_else(|| all.collect(), |list| list.iter().map(|n| n / workers).collect());
+    for handle in moved {
+        let is_moving = sessions
+            .kernel()
+            .is_some_and(|kernel| kernel.number(handle).is_some_and(|number| !kernel.shared().is_taken(number)));
+        if is_moving && sessions.is_in_kernel(handle) {
+            sessions.leave_and_wait(handle);
+        }
+    }
+    send_entering(sessions);
+    send_waiting(sessions);
+    sessions.see_to_more();
+}
+
+/// Sends those into the kernel of which no packet is on its way to the worker, or in its ports.
+fn send_entering<S: InKernelSessions + ?Sized>(sessions: &mut S) {
+    let count = sessions.kernel().map_or(0, |kernel| kernel.entering.len());
+    for _ in 0..count.min(A_TIME) {
+        let Some(kernel) = sessions.kernel_mut() else { return };
+        let Some(mut entering) = kernel.entering.pop_front() else { return };
+        let Some(number) = kernel.number(entering.handle) else { continue };
+        let stands = kernel.shared().stands(number);
+        if stands != entering.stood {
+            entering = Entering::new(entering.handle, kernel.shared(), stands);
+        } else if entering.turn.is_none() && entering.has_arrived(kernel.shared()) {
+            entering.turn = Some(kernel.turn);
+        }
+        let is_behind = entering.turn.is_some_and(|turn| kernel.drained >= turn);
+        if (!is_behind || !sessions.try_to_enter(entering.handle, Some(entering.stood)))
+            && let Some(kernel) = sessions.kernel_mut()
+        {
+            kernel.entering.push_back(entering);
+        }
+    }
+}
+
+fn send_waiting<S: InKernelSessions + ?Sized>(sessions: &mut S) {
+    if sessions.kernel().is_none_or(|kernel| !kernel.shared().is_running()) {
+        return;
+    }
+    let time = milliseconds();
+    for _ in 0..A_TIME {
+        let Some(handle) = sessions.kernel_mut().and_then(|kernel| kernel.waiting.pop_front()) else { return };
+        let Some(place) = sessions.place_in_kernel(handle).filter(|place| place.back != 0) else { continue };
+        let stays = STAYS << place.returns.min(DOUBLED);
+        if time.wrapping_sub(place.back) < stays {
+            sessions.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
+            continue;
+        }
+        sessions.begin_to_enter(handle);
+    }
+}
+
+/// Milliseconds of the kernel's clock, of which differences count; never 0.
+fn milliseconds() -> u32 {
+    ((monotonic_ns() / 1_000_000) as u32).max(1) // modulo 2^32
+}

@@ -1,0 +1,510 @@
+//! The program and its maps, as memory that workers, control and the kernel share.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use port::bpf::{BpfError, Object, Program, SharedWords, monotonic_ns, possible_cpus};
+
+use super::before::Before;
+use super::record::{self, BUCKET, CONFIG, CPU, KEY_ADDRESS, LIST, MOVED, MOVED_AT, SharedRecord, State};
+use crate::snapshot::KernelCounters;
+
+/// The programs of an object: of packets, and of those that no port takes.
+const PROGRAM: &str = "weir_fastpath";
+const ALONE: &str = "weir_alone";
+/// Words of the configuration.
+const BEAT_AT: usize = 1;
+const KEEP_AT: usize = 2;
+pub(super) const LAYOUT_AT: usize = 3;
+/// The most CPUs and workers there is room for.
+const CPUS: u32 = 1024;
+const WORKERS: u32 = 256;
+/// Words of a set of ports.
+const PORT_WORDS: usize = 4;
+/// Keys of the index of the gateway's own kind.
+const OWN_KIND: u64 = 1 << 63;
+
+/// What a gateway's program is: its object has all maps of `bpf/path.h` and, as `session`, a record that begins with its
+/// state and 32 bits of the gateway's own.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramSpec<'a> {
+    /// The compiled object, as `scripts/bpf` built it.
+    pub object: &'static [u8],
+    /// Of its records: one more with each change of them.
+    pub layout: u32,
+    /// Octets of a session's record.
+    pub session: usize,
+    /// Keys that lead to a session at most.
+    pub keys: u32,
+    /// Maps of the gateway's own, and entries where they are other than the object says; 0: as it says.
+    pub maps: &'a [(&'static str, u32)],
+    /// Names of the gateway's own reasons to drop a packet, in the order of their counters.
+    pub reasons: [&'static str; 3],
+}
+
+/// Why there is no in-kernel path.
+#[derive(Debug, thiserror::Error)]
+pub enum FastPathError {
+    /// What the kernel said.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There would be more of something than there is room for.
+    #[error("the in-kernel path has room for {most} {what}, not for {count}")]
+    TooMany {
+        /// What there are too many of, in the plural.
+        what: &'static str,
+        /// How many there are.
+        count: u64,
+        /// How many there may be.
+        most: u64,
+    },
+}
+
+/// The in-kernel path of a gateway: one for all its workers and ports.
+#[derive(Debug)]
+pub struct FastPath {
+    object: Object,
+    layout: u32,
+    reasons: [&'static str; 3],
+    workers: u16,
+    /// A bit for each port that the program can send by.
+    egress: [AtomicU64; PORT_WORDS],
+    config: SharedWords,
+    cpus: SharedWords,
+    pub(super) ports: SharedWords,
+    pub(super) instances: SharedWords,
+    pub(super) neighbours: SharedWords,
+    pub(super) instances6: SharedWords,
+    pub(super) neighbours6: SharedWords,
+    sessions: SharedWords,
+    /// Maps of the gateway's own, in the order of its [`ProgramSpec`].
+    own: Vec<SharedWords>,
+    index: SharedWords,
+    moved: SharedWords,
+    /// Held by whoever changes the index.
+    writer: Mutex<()>,
+    /// What a process before has left.
+    before: Mutex<Option<Arc<Before>>>,
+    /// Its program is out of use, and its counts final.
+    is_over: AtomicBool,
+}
+
+/// What the program has counted, on all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// User packets forwarded uplink, and their octets.
+    pub up: (u64, u64),
+    /// The same downlink.
+    pub down: (u64, u64),
+    /// Packets dropped, by reason; a reason without a name is none.
+    pub dropped: [(&'static str, u64); 6],
+    /// Octets of user packets dropped.
+    pub dropped_bytes: u64,
+    /// Times a session was handed back to user space.
+    pub handed_back: u64,
+    /// Packets left to the user-space path.
+    pub other: u64,
+    /// Packets taken that were timed, and the nanoseconds that the program took for them.
+    pub sampled: (u64, u64),
+}
+
+impl Counts {
+    /// Packets dropped, by the name of the reason. `no_egress`: the interface to send by is gone.
+    pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.dropped.into_iter().filter(|(name, _)| !name.is_empty())
+    }
+
+    /// The same in numbers that all gateways show.
+    pub fn summary(&self) -> KernelCounters {
+        KernelCounters {
+            up_packets: self.up.0,
+            up_bytes: self.up.1,
+            down_packets: self.down.0,
+            down_bytes: self.down.1,
+            dropped_packets: self.drops().map(|(_, packets)| packets).sum(),
+            left_packets: self.other,
+            sampled_packets: self.sampled.0,
+            sampled_ns: self.sampled.1,
+        }
+    }
+
+    /// What the program has done, by name and in words; what never happened is not there.
+    pub fn in_words(&self) -> Vec<(String, u64, String)> {
+        let all = [
+            ("kernel_up_packets", self.up.0, "Packets from subscribers forwarded in the kernel."),
+            ("kernel_up_bytes", self.up.1, "Their bytes."),
+            ("kernel_down_packets", self.down.0, "Packets to subscribers forwarded in the kernel."),
+            ("kernel_down_bytes", self.down.1, "Their bytes."),
+            ("kernel_handed_back", self.handed_back, "Times a session came back from the kernel with a packet."),
+            ("kernel_left", self.other, "Packets that the in-kernel path left to the workers."),
+        ];
+        let drops = self.drops().map(|(name, n)| {
+            (format!("kernel_dropped_{name}"), n, format!("Packets dropped in the kernel, by reason {name}."))
+        });
+        let all = all.into_iter().map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).chain(drops);
+        all.filter(|(_, n, _)| *n > 0).collect()
+    }
+}
+
+impl AsRef<FastPath> for FastPath {
+    fn as_ref(&self) -> &FastPath {
+        self
+    }
+}
+
+impl FastPath {
+    /// Has the kernel verify and take the program, with room for `sessions` sessions of that many workers.
+    ///
+    /// # Errors
+    /// [`FastPathError`].
+    pub fn load(spec: &ProgramSpec<'_>, sessions: u32, workers: u16) -> Result<Self, FastPathError> {
+        let most = u64::from(WORKERS);
+        if u64::from(workers) > most {
+            return Err(FastPathError::TooMany { what: "workers", count: workers.into(), most });
+        }
+        let sessions = sessions.max(1);
+        // Whoever waits for all CPUs looks at no more than there are.
+        let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
+        // Three of four places are in use at most.
+        let buckets = sessions.saturating_mul(spec.keys).div_ceil(3).next_power_of_two().max(4);
+        let mut sizes =
+            vec![("sessions", sessions), ("session_index", buckets), ("cpus", cpus), ("moved", workers.max(1).into())];
+        sizes.extend(spec.maps.iter().filter(|(_, entries)| *entries > 0));
+        let mut object = Object::load(spec.object, &[PROGRAM, ALONE], &sizes)?;
+        let path = Self {
+            layout: spec.layout,
+            reasons: spec.reasons,
+            workers: workers.max(1),
+            egress: Default::default(),
+            config: object.take_shared("config")?,
+            cpus: object.take_shared("cpus")?,
+            ports: object.take_shared("ports")?,
+            instances: object.take_shared("instances")?,
+            neighbours: object.take_shared("neighbours")?,
+            instances6: object.take_shared("instances6")?,
+            neighbours6: object.take_shared("neighbours6")?,
+            sessions: object.take_shared("sessions")?,
+            own: spec.maps.iter().map(|(name, _)| object.take_shared(name)).collect::<Result<_, _>>()?,
+            index: object.take_shared("session_index")?,
+            moved: object.take_shared("moved")?,
+            writer: Mutex::new(()),
+            before: Mutex::new(None),
+            is_over: AtomicBool::new(false),
+            object,
+        };
+        debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
+        debug_assert_eq!(path.sessions.get(0).len(), spec.session / 8);
+        debug_assert_eq!((path.index.get(0).len(), path.moved.get(0).len()), (BUCKET / 8, LIST / 8));
+        path.set_config(true, buckets.trailing_zeros());
+        let words = [monotonic_ns(), u64::MAX, u64::from(spec.layout) | u64::from(path.workers) << 32];
+        path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
+        Ok(path)
+    }
+
+    /// A map of the gateway's own, by its place in the [`ProgramSpec`].
+    ///
+    /// # Panics
+    /// There is none there.
+    pub fn own(&self, place: usize) -> &SharedWords {
+        &self.own[place]
+    }
+
+    /// All sessions' records.
+    pub fn sessions(&self) -> &SharedWords {
+        &self.sessions
+    }
+
+    /// Whether the program can send by a port.
+    pub fn has_egress(&self, port: u8) -> bool {
+        self.egress[usize::from(port >> 6)].load(Ordering::Relaxed) >> (port & 63) & 1 != 0
+    }
+
+    /// The program, to be attached.
+    ///
+    /// # Errors
+    /// None: it was loaded.
+    pub fn program(&self) -> Result<&Program, BpfError> {
+        self.object.program(PROGRAM)
+    }
+
+    /// The program for packets that no port takes, of a process that has gone.
+    ///
+    /// # Errors
+    /// As [`program`](Self::program).
+    pub fn alone(&self) -> Result<&Program, BpfError> {
+        self.object.program(ALONE)
+    }
+
+    /// Known sessions go on for so long without a [`beat`](Self::beat).
+    pub fn set_keep(&self, keep: Duration) {
+        let ns = u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX);
+        self.config.get(0)[KEEP_AT].store(ns, Ordering::SeqCst);
+    }
+
+    /// How often there must be a [`beat`](Self::beat), in nanoseconds; none: there need be none.
+    pub fn beat_every(&self) -> Option<u64> {
+        let keep = self.config.get(0)[KEEP_AT].load(Ordering::Relaxed);
+        (keep != u64::MAX).then_some(keep / 4)
+    }
+
+    /// A worker says that it lives, at a time of the kernel's clock.
+    pub fn beat(&self, now: u64) {
+        self.config.get(0)[BEAT_AT].store(now, Ordering::Relaxed);
+    }
+
+    /// Finds what a process before has left under its name in a folder of a BPF file system, and takes its place there.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn take_name(&self, folder: &Path) -> io::Result<()> {
+        *self.before() = Before::found(folder, self.layout, self.sessions.get(0).len() * 8).map(Arc::new);
+        fs::create_dir_all(folder)?;
+        for entry in fs::read_dir(folder)? {
+            fs::remove_file(entry?.path())?;
+        }
+        for (name, map) in [("config", &self.config), ("cpus", &self.cpus), ("sessions", &self.sessions)] {
+            map.give_name(&folder.join(name))?;
+        }
+        // Its entries would go with the process.
+        self.object.give_name("user_space", &folder.join("user_space")).map_err(io::Error::other)
+    }
+
+    /// What a process before has left, until its place is taken.
+    pub fn before(&self) -> MutexGuard<'_, Option<Arc<Before>>> {
+        self.before.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// This program has taken the place of that of the process before: what that one has counted is final.
+    pub fn take_over(&self) {
+        let Some(before) = self.before().take() else { return };
+        before.end();
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether [`take_over`](Self::take_over) was.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Packets the program sends by port `port` leave by interface `ifindex` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`BpfError`].
+    pub fn set_egress(&self, port: u8, ifindex: u32) -> Result<(), BpfError> {
+        self.object.map("egress")?.set_interface(port.into(), ifindex)?;
+        self.egress[usize::from(port >> 6)].fetch_or(1 << (port & 63), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Packets that came in by interface `ifindex` and are not taken go on to this XDP program.
+    ///
+    /// # Errors
+    /// [`BpfError`]: also for an interface whose number is too high.
+    pub fn set_user_space(&self, ifindex: u32, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.object.map("user_space")?.set_fd(ifindex, program)
+    }
+
+    fn set_config(&self, paused: bool, key_bits: u32) {
+        debug_assert_eq!(self.config.get(0).len(), CONFIG / 8);
+        let word = u64::from(paused) | u64::from(key_bits) << 32;
+        self.config.get(0)[0].store(word, Ordering::SeqCst);
+    }
+
+    /// From now on the program takes packets, or leaves them all to the user-space path.
+    pub fn set_running(&self, running: bool) {
+        self.set_config(!running, self.index.len().trailing_zeros());
+    }
+
+    /// Whether it takes packets.
+    pub fn is_running(&self) -> bool {
+        self.config.get(0)[0].load(Ordering::Relaxed) & 1 == 0
+    }
+
+    /// Workers whose sessions it has.
+    pub fn workers(&self) -> u16 {
+        self.workers
+    }
+
+    /// Whether a session's packets are the program's.
+    pub fn is_taken(&self, number: u32) -> bool {
+        self.stands(number) & 0xff == State::Kernel as u32
+    }
+
+    /// Where a session is, and how many packets of it the program has left to user space: equal as long as neither changes.
+    pub fn stands(&self, number: u32) -> u32 {
+        self.sessions.get(number as usize).first().map_or(0, |word| word.load(Ordering::SeqCst) as u32)
+    }
+
+    /// The number of a session among the program's; none: there is no room for it.
+    pub fn number(&self, worker: u16, handle: u32) -> Option<u32> {
+        let number = u64::from(handle) * u64::from(self.workers) + u64::from(worker);
+        (number < self.sessions.len() as u64).then_some(number as u32)
+    }
+
+    /// Returns when every run of the program that was under way when this was called has ended: what it read before is not
+    /// acted upon any more. Takes a microsecond, unless a CPU is taken from the machine in the middle of a packet.
+    pub fn quiesce(&self) {
+        quiesce(&self.cpus);
+    }
+
+    /// Puts a session's record in its place; its packets are the program's when this returns true. False: it does not stand
+    /// as it did, for the program has left another packet of it to user space. What else the program has of it, in maps of
+    /// the gateway's own, is there already.
+    pub fn enter(&self, number: u32, session: &impl SharedRecord, stood: u32) -> bool {
+        let (words, session) = (self.sessions.get(number as usize), session.as_bytes());
+        let (Some(first), Some((head, rest))) = (words.first(), session.split_first_chunk::<8>()) else { return false };
+        self.sessions.write(number as usize, 8, rest);
+        if cfg!(not(target_arch = "x86_64")) {
+            // Programs that run on have not read what was there before, when they see the state.
+            self.quiesce();
+        }
+        // The state shares its word with 32 bits of the gateway's own.
+        let entered = u64::from_ne_bytes(*head) & !u64::from(u32::MAX) | State::Kernel as u64;
+        let as_stood = |word: u64| (word as u32 == stood).then_some(entered);
+        first.fetch_update(Ordering::SeqCst, Ordering::SeqCst, as_stood).is_ok()
+    }
+
+    /// A session is the user-space path's, and no packet of it has been left to that.
+    pub fn begin(&self, number: u32) {
+        if let Some(first) = self.sessions.get(number as usize).first() {
+            first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
+        }
+    }
+
+    /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.
+    pub fn leave(&self, number: u32) {
+        self.begin(number);
+        self.quiesce();
+    }
+
+    /// Sessions of a worker that the program has handed back since `seen`, which is brought up to date; none: more than
+    /// the list holds.
+    pub fn moved(&self, worker: u16, seen: &mut u64) -> Option<Vec<u32>> {
+        let words = self.moved.get(worker.into());
+        let head = words.first()?.load(Ordering::Acquire);
+        if head == *seen {
+            return Some(Vec::new());
+        }
+        let new = head.wrapping_sub(*seen);
+        let from = std::mem::replace(seen, head);
+        if new > MOVED as u64 {
+            return None;
+        }
+        let mut list = Vec::with_capacity(new as usize);
+        for n in 0..new {
+            let at = ((from + n) % MOVED as u64) as usize;
+            let half = words.get(MOVED_AT + at / 2)?.load(Ordering::Relaxed) >> (at % 2 * 32);
+            // The number is written behind the head, and one that is not there yet is 0 at first.
+            list.extend((half as u32).checked_sub(1));
+        }
+        Some(list)
+    }
+
+    /// Whether there is anything new in [`moved`](Self::moved).
+    #[inline]
+    pub fn has_moved(&self, worker: u16, seen: u64) -> bool {
+        self.moved.get(worker.into()).first().is_some_and(|head| head.load(Ordering::Relaxed) != seen)
+    }
+
+    /// How often the program has begun to run, on all CPUs.
+    pub fn runs(&self) -> u64 {
+        let started = |cpu| self.cpus.get(cpu).first().map_or(0, |word| word.load(Ordering::SeqCst));
+        (0..self.cpus.len()).map(started).fold(0, u64::wrapping_add)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The two buckets a key may be in.
+    fn buckets(&self, key: u64) -> [usize; 2] {
+        let bits = self.index.len().trailing_zeros();
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        [(hash >> 1 >> (63 - bits)) as usize, (hash as u32 >> 1 >> (31 - bits)) as usize]
+    }
+
+    /// Has a key lead to a session; false: there is no room, or it is another one's of the same hash, and it does not lead
+    /// there.
+    pub fn link(&self, key: u64, number: u32, end: u32) -> bool {
+        self.link_key((key, key & (OWN_KIND | KEY_ADDRESS) == 0), number, end)
+    }
+
+    /// As [`link`](Self::link), of a key that another session's may be equal to.
+    pub fn link_mixed(&self, key: u64, number: u32) -> bool {
+        self.link_key((key, true), number, 0)
+    }
+
+    fn link_key(&self, (key, is_mixed): (u64, bool), number: u32, end: u32) -> bool {
+        let _writer = self.lock();
+        let places = || self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2));
+        let is = |wanted: u64| move |place: &&[AtomicU64]| place[0].load(Ordering::Relaxed) == wanted;
+        let found = places().find(is(key));
+        let is_others = |place: &[AtomicU64]| place[1].load(Ordering::Relaxed) as u32 != number;
+        if is_mixed && found.is_some_and(is_others) {
+            return false;
+        }
+        let Some(place) = found.or_else(|| places().find(is(0))) else { return false };
+        place[1].store(u64::from(number) | u64::from(end) << 32, Ordering::Relaxed);
+        place[0].store(key, Ordering::Release);
+        true
+    }
+
+    /// Has a key lead nowhere, if it leads to that session.
+    pub fn unlink(&self, key: u64, number: u32) {
+        let _writer = self.lock();
+        for place in self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2)) {
+            let leads_to = place[1].load(Ordering::Relaxed) as u32;
+            if place[0].load(Ordering::Relaxed) == key && leads_to == number {
+                place[0].store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        let mut sums = [0u64; record::COUNTS];
+        for cpu in 0..self.cpus.len() {
+            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(2)) {
+                *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+            }
+        }
+        let [up, up_bytes, down, down_bytes, own0, own1, own2, rest @ ..] = sums;
+        let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, ..] = rest;
+        let [name0, name1, name2] = self.reasons;
+        Counts {
+            up: (up, up_bytes),
+            down: (down, down_bytes),
+            dropped: [
+                (name0, own0),
+                (name1, own1),
+                (name2, own2),
+                ("spoofed_source", spoofed),
+                ("no_headroom", headroom),
+                ("no_egress", egress),
+            ],
+            dropped_bytes: dropped,
+            handed_back: back,
+            other,
+            sampled: (samples, sampled_ns),
+        }
+    }
+}
+
+/// Returns when every run of the program, under way at the call, has ended.
+pub(super) fn quiesce(cpus: &SharedWords) {
+    fence(Ordering::SeqCst);
+    for cpu in 0..cpus.len() {
+        let [started, ended, ..] = cpus.get(cpu) else { continue };
+        let until = started.load(Ordering::SeqCst);
+        let mut spins = 0u32;
+        while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
+            spins += 1;
+            if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
