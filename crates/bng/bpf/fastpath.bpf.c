@@ -310,6 +310,9 @@ static __always_inline int find_up(struct run *run, struct weir_scratch *packet)
 		return OTHER;
 	if (user->is6 != (line->type == bpf_htons(0x86dd)) || !is_forwarded(user, data + at, end))
 		return OTHER;
+	// To DHCP servers: what a relay agent passes on is the worker's.
+	if (user->protocol == PROTO_UDP && (user->dst_port == 67 || user->dst_port == 547))
+		return OTHER;
 	__u64 to = mac_of(data), mac = mac_of(data + 6);
 	struct weir_session *session = of_line(line, mac, &number);
 

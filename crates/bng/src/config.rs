@@ -159,7 +159,8 @@ pub struct Port {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastPathSection {
-    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes 384 bytes of memory. Others are the workers'.
+    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes 384 bytes of memory for each worker.
+    /// Others are the workers'.
     pub subscribers: u32,
 }
 

@@ -272,18 +272,21 @@ impl Control {
         self.fast = Some(InKernelPath { publisher, hits_before: Vec::new() });
     }
 
-    /// The first lengths of subscribers' IPv6 prefixes that there are: those that the in-kernel path looks up.
+    /// The lengths of subscribers' IPv6 prefixes that the in-kernel path looks up: the longest that there are, and the longest
+    /// first, as an address may lie in a prefix of another subscriber's that begins alike.
     fn prefix_lengths(&self) -> [u8; fast::LENGTHS] {
         let slices = self.layout.groups.iter().flat_map(|group| group.v6.iter().map(|slice| slice.length));
         let fixed =
             self.subscribers().flat_map(|spec| spec.pd.map(|(_, len)| len).into_iter().chain(spec.wan.map(|_| 64)));
-        let (mut lengths, mut count) = ([0; fast::LENGTHS], 0);
+        let mut all: Vec<u8> = Vec::new();
         for length in slices.chain(fixed) {
-            if count < lengths.len() && !lengths.contains(&length) {
-                lengths[count] = length;
-                count += 1;
+            if !all.contains(&length) {
+                all.push(length);
             }
         }
+        all.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+        let mut lengths = [0; fast::LENGTHS];
+        lengths.iter_mut().zip(all).for_each(|(to, length)| *to = length);
         lengths
     }
 

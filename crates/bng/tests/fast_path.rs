@@ -476,6 +476,24 @@ fn usage_is_exact_while_tiers_change() {
     assert!(forwarded > 1000, "only {forwarded} packets");
 }
 
+/// After a move the new owner has its subscribers in the kernel, without being told for each: one with IPv4 and two IPv6
+/// prefixes.
+fn comes_back_by_itself(device: &mut WithKernel) {
+    device.user_space.control.move_group(0, 1).expect("it can move");
+    let until = Instant::now() + Duration::from_secs(5);
+    let place = |device: &WithKernel| {
+        let owner = device.user_space.rig.workers().nth(1).expect("two workers");
+        owner.gateway().state().subscribers.kernel_in_words(0).map_or_else(String::new, |place| place.to_string())
+    };
+    while place(device) != "in the kernel" && Instant::now() < until {
+        let now = device.user_space.clock.now();
+        device.user_space.control.poll(now);
+        device.user_space.rig.turn();
+        device.user_space.clock.turn_to(now + 1_000_000);
+    }
+    assert_eq!(place(device), "in the kernel");
+}
+
 /// A group moves to and fro between two workers while its subscriber sends: every packet leaves, by the kernel or by a worker,
 /// and is counted once.
 #[test]
@@ -509,6 +527,7 @@ fn a_group_that_moves_takes_its_counts_along() {
     device.settle();
     received += device.received("core").len();
     assert_eq!(received, sent as usize);
+    comes_back_by_itself(&mut device);
     let up = device.path.counts().up;
     device.each(|gateway| gateway.subscribers_mut().open_kernel(false));
     let usages = device.user_space.rig.workers().filter_map(|worker| worker.gateway().state().subscribers.usage(0));

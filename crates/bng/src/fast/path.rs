@@ -50,6 +50,7 @@ impl FastPath {
             session: size_of::<Session>(),
             // Its line, its IPv4 address, its WAN prefix, its delegated prefix.
             keys: 4,
+            places: workers.max(1),
             maps: &[("places", 0), ("lists", 0), ("hits", counters.max(1))],
             reasons: ["acl_denied", "subscriber_rate", ""],
         };
@@ -209,11 +210,25 @@ fn places(directory: &Directory, lengths: [u8; LENGTHS]) -> Places {
     places.near4.copy_from_slice(near4);
     places.near6.copy_from_slice(near6);
     let own4 = directory.own4().iter().filter(|(_, address)| !directory.is_near4(*address));
-    let own4: Vec<u64> = own4.map(|(instance, address)| u64::from(*instance) << 32 | u64::from(*address)).collect();
-    let own6 = directory.own6().iter().filter(|(_, address)| !directory.is_near6((address >> 64) as u64));
-    let own6: Vec<[u64; 3]> =
+    let mut own4: Vec<u64> = own4.map(|(instance, address)| u64::from(*instance) << 32 | u64::from(*address)).collect();
+    own4.sort_unstable();
+    own4.dedup();
+    // No packet is forwarded to a link-local address; many groups have the same.
+    let is_link_local = |address: u128| address >> 118 == 0xfe80 >> 6;
+    let own6 = directory.own6().iter().filter(|(_, address)| !is_link_local(*address));
+    let own6 = own6.filter(|(_, address)| !directory.is_near6((address >> 64) as u64));
+    let mut own6: Vec<[u64; 3]> =
         own6.map(|(instance, address)| [u64::from(*instance), (address >> 64) as u64, *address as u64]).collect();
+    own6.sort_unstable();
+    own6.dedup();
     places.valid = u32::from(own4.len() <= OWN && own6.len() <= OWN);
+    if places.valid == 0 {
+        tracing::warn!(
+            target: "process", event = "config_warning", key = "port.fast_path",
+            "no packets from subscribers are forwarded in the kernel: the gateway has more than {OWN} addresses of its own \
+             outside of its subscribers' slices"
+        );
+    }
     places.own4 = [u64::MAX; OWN];
     places.own6 = [[u64::MAX; 3]; OWN];
     places.own4.iter_mut().zip(own4).for_each(|(to, own)| *to = own);

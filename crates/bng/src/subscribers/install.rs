@@ -19,10 +19,11 @@ impl Subscribers {
     /// # Errors
     /// Why not; nothing has changed then.
     pub fn install(&mut self, spec: &SubscriberSpec, now: u64) -> Result<(), Refused> {
+        let may_return = self.may_return_at_once(spec.handle);
         self.leave_for(spec.handle, Some(spec));
         let result = self.replace(spec, now);
         // As it is now, or, if that was refused, as it was.
-        self.enter_kernel(spec.handle);
+        self.return_to_kernel(spec.handle, may_return);
         result
     }
 
@@ -261,11 +262,12 @@ impl Subscribers {
 
     /// Forgets a subscriber's hardware address, if it was learnt.
     pub fn forget(&mut self, handle: u32) {
+        let may_return = self.may_return_at_once(handle);
         self.leave_kernel(handle);
         if let Some(head) = self.record_of(handle).and_then(|record| self.head_mut(record)) {
             forget(head);
         }
-        self.enter_kernel(handle);
+        self.return_to_kernel(handle, may_return);
     }
 
     /// Takes a subscriber out; returns what it used. None: there is no such subscriber.

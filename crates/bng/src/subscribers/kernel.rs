@@ -95,9 +95,18 @@ impl InKernelSessions for Subscribers {
         if !self.is_in_kernel(handle) {
             return;
         }
-        let Some((kernel, record)) = self.kernel.as_deref().zip(self.record_of(handle)) else { return };
+        let Some(kernel) = self.kernel.as_deref() else { return };
         let Some(number) = kernel.number(handle) else { return };
         kernel.path.leave(number);
+        self.take_state(handle);
+    }
+}
+
+impl Subscribers {
+    /// Takes over what the program has of a subscriber that it forwards nothing for any more.
+    fn take_state(&mut self, handle: u32) {
+        let Some((kernel, record)) = self.kernel.as_deref().zip(self.record_of(handle)) else { return };
+        let Some(number) = kernel.number(handle) else { return };
         let (there, offset, now) = (kernel.path.session(number), kernel.offset, kernel.now());
         let last = there.last.saturating_add_signed(-offset).min(now);
         let parts = [(false, &there.down, &there.down_passed, now), (true, &there.up, &there.up_passed, last)];
@@ -114,9 +123,7 @@ impl InKernelSessions for Subscribers {
             place.leave();
         }
     }
-}
 
-impl Subscribers {
     /// Has subscribers go into the kernel from now on, those that are there already too. `now` is the worker's time.
     pub fn set_fast_path(&mut self, path: Arc<FastPath>, worker: u16, now: u64) {
         self.kernel = Some(Box::new(Kernel::new(path, worker, now)));
@@ -187,6 +194,22 @@ impl Subscribers {
         linked
     }
 
+    /// Whether a subscriber that is to change may go into the kernel again at once: it is new, or the program has left no
+    /// packet of it to the worker.
+    pub(super) fn may_return_at_once(&self, handle: u32) -> bool {
+        let number = |kernel: &Kernel| kernel.number(handle).is_some_and(|number| kernel.shared().is_taken(number));
+        self.record_of(handle).is_none() || self.is_in_kernel(handle) && self.kernel.as_deref().is_some_and(number)
+    }
+
+    /// A subscriber that has changed goes into the kernel: at once, or behind its packets that the program has left.
+    pub(super) fn return_to_kernel(&mut self, handle: u32, at_once: bool) {
+        if at_once {
+            self.enter_kernel(handle);
+        } else {
+            self.begin_to_enter(handle);
+        }
+    }
+
     /// Takes a subscriber out of the kernel before it changes: nothing in the program's index leads to it any more if its
     /// keys are to be others (none: it goes).
     pub(super) fn leave_for(&mut self, handle: u32, new: Option<&SubscriberSpec>) {
@@ -194,13 +217,19 @@ impl Subscribers {
             return;
         }
         self.leave_kernel(handle);
-        let keys = self.keys_of(handle);
-        if !self.is_linked(handle) || new.is_some_and(|new| self.kernel_keys(new) == keys) {
+        if new.is_none_or(|new| self.kernel_keys(new) != self.keys_of(handle)) {
+            self.unlink_kernel(handle);
+        }
+    }
+
+    /// Nothing in the program's index leads to a subscriber any more.
+    fn unlink_kernel(&mut self, handle: u32) {
+        if !self.is_linked(handle) {
             return;
         }
         let Some(kernel) = self.kernel.as_deref() else { return };
         if let Some(number) = kernel.number(handle) {
-            keys.iter().for_each(|key| kernel.path.unlink(key.key, number));
+            self.keys_of(handle).iter().for_each(|key| kernel.path.unlink(key.key, number));
         }
         if let Some(place) = self.place_in_kernel(handle) {
             place.is_linked = false;
@@ -241,14 +270,24 @@ impl Subscribers {
         if hold {
             self.held_groups.push(group);
         }
-        for handle in 0..self.handles_end() {
-            let is_its =
-                self.record_of(handle).and_then(|record| self.head(record)).is_some_and(|head| head.group == group);
-            if is_its && hold {
-                self.leave_kernel(handle);
-            } else if is_its {
-                self.begin_to_enter(handle);
+        let is_its = |handle: &u32| {
+            self.record_of(*handle).and_then(|record| self.head(record)).is_some_and(|head| head.group == group)
+        };
+        let handles: Vec<u32> = (0..self.handles_end()).filter(is_its).collect();
+        if !hold {
+            return handles.into_iter().for_each(|handle| self.begin_to_enter(handle));
+        }
+        // All at once: whoever takes one out waits for all CPUs.
+        if let Some(kernel) = self.kernel.as_deref() {
+            let there = handles.iter().filter(|handle| self.is_in_kernel(**handle));
+            kernel.path.leave_all(there.filter_map(|handle| kernel.number(*handle)));
+        }
+        for handle in handles {
+            if self.is_in_kernel(handle) {
+                self.take_state(handle);
             }
+            // The new owner's are led to, and by the same keys.
+            self.unlink_kernel(handle);
         }
     }
 

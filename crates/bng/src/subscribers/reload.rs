@@ -73,9 +73,10 @@ impl Subscribers {
     /// Counters stay, and credit as far as new bursts hold it.
     pub fn refresh(&mut self, handles: Range<u32>, now: u64) {
         for handle in handles {
+            let may_return = self.may_return_at_once(handle);
             self.leave_kernel(handle);
             self.write_anew(handle, now);
-            self.enter_kernel(handle);
+            self.return_to_kernel(handle, may_return);
         }
     }
 

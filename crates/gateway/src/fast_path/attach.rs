@@ -211,6 +211,8 @@ impl<P: AsRef<FastPath>> Ready<P> {
             })
         });
         if let Err(why) = put {
+            // Those of interfaces that it is before already leave every packet, too.
+            path.set_running(false);
             return wants.refused::<()>(&why).map(drop);
         }
         path.take_over();

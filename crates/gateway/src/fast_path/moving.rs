@@ -208,8 +208,15 @@ pub trait InKernelSessions {
 
     /// The program leaves all packets to the workers, which take their sessions back as they come; or takes them again.
     fn pause_kernel(&mut self, pause: bool) {
-        if let Some(kernel) = self.kernel() {
-            kernel.shared().set_running(!pause);
+        let Some(kernel) = self.kernel() else { return };
+        kernel.shared().set_running(!pause);
+        if !pause {
+            // Those that have come back, or were to go there meanwhile.
+            for handle in 0..self.handles_end() {
+                if !self.is_in_kernel(handle) && self.place_in_kernel(handle).is_some_and(|place| place.back == 0) {
+                    self.begin_to_enter(handle);
+                }
+            }
         }
     }
 

@@ -45,6 +45,8 @@ pub struct ProgramSpec<'a> {
     pub maps: &'a [(&'static str, u32)],
     /// Names of the gateway's own reasons to drop a packet, in the order of their counters.
     pub reasons: [&'static str; 3],
+    /// Places of a session: 1 where each worker numbers its own, the number of workers where they share numbers.
+    pub places: u16,
 }
 
 /// Why there is no in-kernel path.
@@ -172,8 +174,12 @@ impl FastPath {
         let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
         // Three of four places are in use at most.
         let buckets = sessions.saturating_mul(spec.keys).div_ceil(3).next_power_of_two().max(4);
-        let mut sizes =
-            vec![("sessions", sessions), ("session_index", buckets), ("cpus", cpus), ("moved", workers.max(1).into())];
+        let mut sizes = vec![
+            ("sessions", sessions.saturating_mul(spec.places.into())),
+            ("session_index", buckets),
+            ("cpus", cpus),
+            ("moved", workers.max(1).into()),
+        ];
         sizes.extend(spec.maps.iter().filter(|(_, entries)| *entries > 0));
         let mut object = Object::load(spec.object, &[PROGRAM, ALONE], &sizes)?;
         let path = Self {
@@ -374,6 +380,12 @@ impl FastPath {
         if let Some(first) = self.sessions.get(number as usize).first() {
             first.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst);
         }
+    }
+
+    /// Takes sessions out: their packets are the user-space path's when this returns, and their buckets and counts final.
+    pub fn leave_all(&self, numbers: impl IntoIterator<Item = u32>) {
+        numbers.into_iter().for_each(|number| self.begin(number));
+        self.quiesce();
     }
 
     /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.

@@ -46,6 +46,7 @@ impl FastPath {
             layout: LAYOUT,
             session: size_of::<Session>(),
             keys: 3,
+            places: 1,
             maps: &[("sessions6", sessions.max(1)), ("tunnels", MOST_TUNNELS)],
             reasons: ["gate_closed", "flow_rate", "session_rate"],
         };
