@@ -24,3 +24,22 @@ pub fn expire(
         }
     })
 }
+
+/// As [`expire`], of pools of which a relay agent has leases, too: `ended` is called for each granted lease that ends, while it
+/// is still there.
+pub fn expire_with(
+    pools: &mut Pools,
+    (dhcp4, dhcp6): (&mut Dhcp4Server, &mut Dhcp6Server),
+    now: Time,
+    most: usize,
+    mut ended: impl FnMut(&Pools, u32),
+) -> bool {
+    pools.expire(now, most, |pools, slot| {
+        ended(pools, slot);
+        let (lease, place) = (pools.record(slot), pools.place(slot));
+        match lease.key.kind {
+            Kind::Ip4 => dhcp4.expired(place, lease),
+            Kind::Na | Kind::Pd => dhcp6.expired(place, lease),
+        }
+    })
+}

@@ -22,5 +22,5 @@ mod expire;
 mod line;
 
 pub use action::{Action, Actions, Ticket};
-pub use expire::expire;
+pub use expire::{expire, expire_with};
 pub use line::{ClientKey, Line, Time, identifier_hash};

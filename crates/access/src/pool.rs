@@ -26,6 +26,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+pub(crate) use claim::Replaced;
 pub use claim::{Learnt, NotClaimed};
 pub use reload::LeftOut;
 
@@ -103,6 +104,8 @@ pub struct Pools {
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
     quarantine: VecDeque<Resting>,
+    /// Addresses declined to another server: until when they count, and against whose limits.
+    declined: VecDeque<(u32, (Owned, Option<Pair>))>,
     limits: Limits,
     bound: usize,
     /// The most that were granted at once.
@@ -171,6 +174,7 @@ impl Pools {
             ports: HashMap::new(),
             due: BinaryHeap::new(),
             quarantine: VecDeque::new(),
+            declined: VecDeque::new(),
             limits,
             bound: 0,
             most_bound: 0,
@@ -531,6 +535,12 @@ impl Pools {
             self.quarantine.pop_front();
             self.uncount(owner, pair);
             self.pools[usize::from(pool)].forget(block);
+        }
+        while let Some(&(until, (owner, pair))) = self.declined.front()
+            && until <= now.secs()
+        {
+            self.declined.pop_front();
+            self.uncount(owner, pair);
         }
     }
 

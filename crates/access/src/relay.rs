@@ -24,10 +24,17 @@ pub use transactions::TransactionLimits;
 
 use crate::lease::LeaseKey;
 use crate::pool::Pools;
+use std::net::IpAddr;
 
 /// Whether a client may take over the lease that another one has: it is the same station of the same line with another
 /// identifier, or, where stations may move, the same station on another line.
 fn takes_over(pools: &Pools, holder: u32, key: &LeaseKey, moves: bool) -> bool {
     let held = pools.lease(holder).key().client;
     held.mac == key.client.mac && held.mac != [0; 6] && (moves || held.line == key.client.line)
+}
+
+/// Whether a server's refusal ends a lease: it has granted it, or no server of the group has.
+fn may_end<A: Copy + Into<IpAddr>>(pools: &Pools, slot: u32, server: IpAddr, servers: &[A]) -> bool {
+    let lessor = pools.server(slot).filter(|lessor| servers.iter().any(|known| (*known).into() == *lessor));
+    lessor.is_none_or(|lessor| lessor == server)
 }

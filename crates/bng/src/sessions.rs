@@ -391,7 +391,9 @@ impl Sessions {
         self.store.flush();
         self.finish(control, now);
         for pools in 0..self.pools.len() {
-            access::expire(&mut self.pools[pools], Some(&mut self.dhcp4), Some(&mut self.dhcp6), now, BATCH);
+            let (pools, relays) = (&mut self.pools[pools], &mut self.relays);
+            let ended = |pools: &Pools, slot| relays.cancel(pools, slot);
+            access::expire_with(pools, (&mut self.dhcp4, &mut self.dhcp6), now, BATCH, ended);
         }
         self.act4(control, None, now);
         self.act6(control, None, now);

@@ -5,6 +5,8 @@ use std::net::Ipv4Addr;
 
 /// Smallest message that every server and client takes (RFC 1542, 2.1), in bytes.
 const MIN_LEN: usize = 300;
+/// Longest message that is forwarded, in bytes: with its headers it fits into one packet of 1,500.
+const MAX_LEN: usize = 1500 - 28;
 /// Sub-options of option 82: circuit ID and remote ID (RFC 3046), link selection (RFC 3527), server identifier override
 /// (RFC 5107).
 const CIRCUIT_ID: u8 = 1;
@@ -34,7 +36,7 @@ pub enum NotForwarded {
     Malformed,
     /// It has passed too many relay agents.
     Hops,
-    /// Option 82 would be longer than 255 bytes.
+    /// Option 82 would be longer than 255 bytes, or the message too long for a packet.
     TooLong,
 }
 
@@ -98,7 +100,8 @@ pub fn forward4(octets: &[u8], giaddr: Ipv4Addr, agent: &[u8], most_hops: u8) ->
     let mut out = head.to_vec();
     out[3] += 1;
     out[24..28].copy_from_slice(&giaddr.octets());
-    Ok(with_agent(octets, out, Some(agent)))
+    let out = with_agent(octets, out, Some(agent));
+    if out.len() > MAX_LEN { Err(NotForwarded::TooLong) } else { Ok(out) }
 }
 
 /// A server's message as its client gets it: with option 82 as the access node had sent it, or without (RFC 3046, 2.1).

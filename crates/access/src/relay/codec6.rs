@@ -54,10 +54,13 @@ pub struct ReplyIa {
     pub kind: Kind,
     /// Its identifier, chosen by the client.
     pub iaid: u32,
-    /// The first address or prefix that is valid, its length, and its valid lifetime in seconds.
+    /// The address or prefix that is valid, its length, and its valid lifetime in seconds. A deprecated one, with a preferred
+    /// lifetime of 0, beside one that is not is left out.
     pub lease: Option<(Ipv6Addr, u8, u32)>,
-    /// The server has no binding of it (status NoBinding, RFC 8415, 21.13).
-    pub no_binding: bool,
+    /// There are several leases that are valid, and equally preferred.
+    pub several: bool,
+    /// The server has no binding of it (status NoBinding, RFC 8415, 21.13), or has given it a valid lifetime of 0.
+    pub ended: bool,
 }
 
 /// A server's message, inside the Relay-reply to this relay agent.
@@ -75,8 +78,12 @@ pub struct RelayReply<'a> {
     pub xid: [u8; 3],
     /// Client Identifier (option 1): a DUID.
     pub client: Option<&'a [u8]>,
+    /// Server Identifier (option 2): a DUID.
+    pub server: Option<&'a [u8]>,
     /// Identity associations, at most [`MAX_IAS`].
     pub ias: Vec<ReplyIa>,
+    /// It has a temporary address (IA_TA, RFC 8415, 21.5) that is valid.
+    pub temporary: bool,
 }
 
 fn status(data: &[u8]) -> Option<u16> {
@@ -84,27 +91,49 @@ fn status(data: &[u8]) -> Option<u16> {
 }
 
 const NO_BINDING: u16 = 3;
+/// Option IA_TA (RFC 8415, 21.5).
+const IA_TA: u16 = 4;
+
+fn at4(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
+}
 
 fn association(kind: Kind, data: &[u8]) -> Option<ReplyIa> {
     let head: &[u8; 12] = data.first_chunk()?;
-    let iaid = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
-    let mut ia = ReplyIa { kind, iaid, lease: None, no_binding: false };
-    let at4 = |data: &[u8], at: usize| data.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four));
+    let mut ia = ReplyIa { kind, iaid: at4(head, 0)?, lease: None, several: false, ended: false };
+    let mut is_preferred = false;
     for option in Options(&data[12..]) {
-        let lease = match (kind, option.ok()?) {
-            (Kind::Na, (code::IA_ADDR, data)) => (address(data, 0).ok()?, 128, at4(data, 20)?),
-            (Kind::Pd, (code::IA_PREFIX, data)) => (address(data, 9).ok()?, *data.get(8)?, at4(data, 4)?),
+        let (lease, preferred) = match (kind, option.ok()?) {
+            (Kind::Na, (code::IA_ADDR, data)) => ((address(data, 0).ok()?, 128, at4(data, 20)?), at4(data, 16)?),
+            (Kind::Pd, (code::IA_PREFIX, data)) => {
+                ((address(data, 9).ok()?, *data.get(8)?, at4(data, 4)?), at4(data, 0)?)
+            }
             (_, (code::STATUS, data)) => {
-                ia.no_binding |= status(data) == Some(NO_BINDING);
+                ia.ended |= status(data) == Some(NO_BINDING);
                 continue;
             }
             _ => continue,
         };
-        if ia.lease.is_none() && lease.2 > 0 {
-            ia.lease = Some(lease);
+        if lease.2 == 0 {
+            ia.ended = true;
+        } else if ia.lease.is_none() || (preferred > 0 && !is_preferred) {
+            (ia.lease, ia.several, is_preferred) = (Some(lease), false, preferred > 0);
+        } else if (preferred > 0) == is_preferred {
+            ia.several = true;
         }
     }
     Some(ia)
+}
+
+/// Whether an IA_TA has an address that is valid.
+fn has_temporary(data: &[u8]) -> Option<bool> {
+    let mut has = false;
+    for option in Options(data.get(4..)?) {
+        if let (code::IA_ADDR, data) = option.ok()? {
+            has |= at4(data, 20)? > 0;
+        }
+    }
+    Some(has)
 }
 
 /// Peer address, Interface-Id and content of a Relay-reply.
@@ -124,11 +153,20 @@ impl<'a> RelayReply<'a> {
             message = Self::outer(message)?.2;
         }
         let [kind, a, b, c, ref rest @ ..] = *message else { return None };
-        let mut this = Self { peer, interface_id, inner, kind, xid: [a, b, c], client: None, ias: Vec::new() };
+        let (client, server, ias, temporary) = (None, None, Vec::new(), false);
+        let mut this = Self { peer, interface_id, inner, kind, xid: [a, b, c], client, server, ias, temporary };
         for option in Options(rest) {
             let kind = match option.ok()? {
                 (code::CLIENT_ID, data) => {
                     this.client = Some(data);
+                    continue;
+                }
+                (code::SERVER_ID, data) => {
+                    this.server = Some(data);
+                    continue;
+                }
+                (IA_TA, data) => {
+                    this.temporary |= has_temporary(data)?;
                     continue;
                 }
                 (code::IA_NA, data) => (Kind::Na, data),

@@ -34,7 +34,7 @@ pub enum Event {
 struct Health {
     requests: u64,
     replies: u64,
-    /// Requests since the last reply, and when the first of them was sent.
+    /// Requests since the last reply that it should have replied to, and when the first of them was sent.
     unanswered: u32,
     since: Time,
     is_silent: bool,
@@ -73,7 +73,7 @@ impl Servers {
         self.all = servers.into_iter().map(|server| (server, before.remove(&server).unwrap_or_default())).collect();
     }
 
-    /// Which of `servers` a request goes to now. `expects`: a reply is expected.
+    /// Which of `servers` a request goes to now. `expects`: one that receives it replies, so that silence counts.
     pub(super) fn choose<A: Copy + Into<IpAddr>>(
         &mut self,
         (instance, servers): (usize, &[A]),
@@ -105,10 +105,10 @@ impl Servers {
     fn asked(&mut self, server: (usize, IpAddr), expects: bool, now: Time) {
         let health = self.all.entry(server).or_default();
         health.requests += 1;
+        health.asked = now;
         if !expects {
             return;
         }
-        health.asked = now;
         if health.unanswered == 0 {
             health.since = now;
         }
@@ -119,15 +119,19 @@ impl Servers {
         }
     }
 
-    /// A server has replied. False: there is no such server.
-    pub(super) fn answered(&mut self, server: (usize, IpAddr)) -> bool {
-        let Some(health) = self.all.get_mut(&server) else { return false };
+    /// Whether there is such a server.
+    pub(super) fn has(&self, server: (usize, IpAddr)) -> bool {
+        self.all.contains_key(&server)
+    }
+
+    /// A server has replied to a request that waits.
+    pub(super) fn answered(&mut self, server: (usize, IpAddr)) {
+        let Some(health) = self.all.get_mut(&server) else { return };
         health.replies += 1;
         health.unanswered = 0;
         if std::mem::take(&mut health.is_silent) {
             self.events.push(Event::Answers(server.1));
         }
-        true
     }
 
     /// Changes since the last call.
@@ -171,10 +175,10 @@ mod tests {
         assert_eq!(ask(&mut servers, 104), pair[1..]);
         assert_eq!(ask(&mut servers, 114), pair, "it is probed");
         assert_eq!(ask(&mut servers, 115), pair[1..]);
-        assert!(servers.answered((0, pair[0].into())));
+        servers.answered((0, pair[0].into()));
         assert_eq!(servers.events(), [Event::Answers(pair[0].into())]);
         assert_eq!(ask(&mut servers, 116), pair[..1]);
-        assert!(!servers.answered((1, pair[0].into())), "another VRF's");
+        assert!(!servers.has((1, pair[0].into())), "another VRF's");
     }
 
     #[test]

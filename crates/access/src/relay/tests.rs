@@ -332,6 +332,194 @@ fn link_selection_names_the_subnet_behind_another_giaddr() {
     assert_eq!(forward4(&far, giaddr, &content, 4), Err(NotForwarded::Hops));
 }
 
+/// A server's message to a request with the option 82 that was forwarded last.
+fn reply4(agent: &[u8], kind: Type, host: u8, lease: Option<u32>) -> Vec<u8> {
+    let seconds = lease.unwrap_or_default().to_be_bytes();
+    let options: [(u8, &[u8]); 2] = [(82, agent), (51, &seconds)];
+    let mut octets = bootp(2, kind, MAC, &options[..1 + usize::from(lease.is_some())]);
+    if host > 0 {
+        octets[16..20].copy_from_slice(&[10, 0, 0, host]);
+    }
+    octets[24..28].copy_from_slice(&GATEWAY.octets());
+    octets
+}
+
+const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 11);
+
+#[test]
+fn only_the_server_of_a_lease_ends_it_by_nak() {
+    let mut rig = Rig::new(v4::Group { order: Order::First, servers: vec![SERVER, SECOND], ..group4() });
+    rig.bind(7, MAC, [10, 0, 0, 9]);
+    rig.client(7, MAC, &bootp(1, Type::Request, MAC, &[]));
+    rig.forwarded();
+    let nak = reply4(&rig.agent, Type::Nak, 0, None);
+    assert_eq!(rig.server_sends(SECOND, &nak), v4::Outcome::OtherServer);
+    assert_eq!((rig.relay.next_action(), rig.pools[0].bound()), (None, 1));
+    let ack = reply4(&rig.agent, Type::Ack, 9, Some(900));
+    assert_eq!(rig.server_sends(SERVER, &ack), v4::Outcome::Acknowledged, "the request has waited on");
+    // A server that is no more one of the group cannot end it: then any may.
+    while rig.relay.next_action().is_some() {}
+    rig.relay.follow([(1, v4::Group { servers: vec![SECOND], ..group4() })]);
+    rig.client(7, MAC, &bootp(1, Type::Request, MAC, &[]));
+    while rig.relay.next_action().is_some() {}
+    assert_eq!(rig.server_sends(SECOND, &nak), v4::Outcome::Refused);
+    assert_eq!(rig.pools[0].bound(), 0);
+}
+
+#[test]
+fn reboot_of_a_known_lease_asks_its_server() {
+    let mut rig = Rig::new(v4::Group { servers: vec![SECOND, SERVER], ..group4() });
+    let reboot = bootp(1, Type::Request, MAC, &[(50, &[10, 0, 0, 9])]);
+    let sent_to = |rig: &mut Rig| {
+        let mut to_servers = Vec::new();
+        while let Some(action) = rig.relay.next_action() {
+            if let Action::Send(Output::ToServer { to, octets, .. }) = action {
+                let agent = dhcp4::Tlvs::of(&octets).find(|(code, _)| *code == 82);
+                rig.agent = agent.map(|(_, data)| data.to_vec()).unwrap_or_default();
+                to_servers.push(to);
+            }
+        }
+        to_servers
+    };
+    rig.client(7, MAC, &reboot);
+    assert_eq!(sent_to(&mut rig), [SECOND, SERVER], "nobody's yet");
+    let ack = reply4(&rig.agent, Type::Ack, 9, Some(900));
+    assert_eq!(rig.server_sends(SERVER, &ack), v4::Outcome::Acknowledged);
+    sent_to(&mut rig);
+    rig.client(7, MAC, &reboot);
+    assert_eq!(sent_to(&mut rig), [SERVER]);
+    assert!(rig.servers.views().iter().all(|view| view.unanswered == u32::from(view.address == IpAddr::from(SERVER))));
+}
+
+#[test]
+fn neighbour_of_a_shared_pair_ends_no_lease() {
+    let group = v4::Group { vlans: Vlans::ManyPerLine, agent: AgentPolicy::Keep, ..group4() };
+    let mut rig = Rig::new(group.clone());
+    let circuit = |name: &'static [u8]| -> [(u8, &[u8]); 2] { [(82, name), (61, b"client")] };
+    let request = |rig: &mut Rig, options: &[(u8, &[u8])]| {
+        assert_eq!(rig.client(7, MAC, &bootp(1, Type::Request, MAC, options)), v4::Outcome::Forwarded);
+        rig.forwarded();
+    };
+    request(&mut rig, &circuit(b"\x01\x01a"));
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600), v4::Outcome::Acknowledged);
+    while rig.relay.next_action().is_some() {}
+    let ends = |rig: &mut Rig| {
+        request(rig, &circuit(b"\x01\x01b"));
+        let nak = rig.server(Type::Nak, MAC, [0; 4], 0);
+        let moved = rig.server(Type::Ack, MAC, [10, 0, 0, 10], 600);
+        // By another client identifier.
+        request(rig, &[(82, b"\x01\x01b"), (61, b"other")]);
+        let taken = rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600);
+        (nak, moved, taken)
+    };
+    let wanted = (v4::Outcome::OtherCircuit, v4::Outcome::OtherCircuit, v4::Outcome::Taken);
+    assert_eq!(ends(&mut rig), wanted);
+    assert_eq!((rig.relay.next_action(), rig.pools[0].bound()), (None, 1));
+    // By its own circuit all three are the client's.
+    request(&mut rig, &[(82, b"\x01\x01a"), (61, b"other")]);
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600), v4::Outcome::Moved);
+    while rig.relay.next_action().is_some() {}
+    request(&mut rig, &[(82, b"\x01\x01a"), (61, b"other")]);
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 10], 600), v4::Outcome::Acknowledged);
+}
+
+fn limited(per_line: u32) -> Rig {
+    let range = Range::ip4(1, [10, 0, 0, 2].into(), [10, 0, 0, 99].into());
+    let limits = Limits { per_line, ..Limits::default() };
+    Rig { pools: vec![Pools::new(&[range], limits).expect("a good pool")], ..Rig::new(group4()) }
+}
+
+#[test]
+fn line_at_its_limit_asks_servers_for_no_more() {
+    let mut rig = limited(2);
+    let macs = [7, 8, 9].map(|n| Mac([2, 0, 0, 0, 0, n]));
+    rig.bind(7, macs[0], [10, 0, 0, 9]);
+    rig.bind(7, macs[1], [10, 0, 0, 10]);
+    for kind in [Type::Discover, Type::Request] {
+        let message = bootp(1, kind, macs[2], &[(50, &[10, 0, 0, 11])]);
+        assert_eq!(rig.client(7, macs[2], &message), v4::Outcome::LineLimit);
+        assert_eq!(rig.client(8, macs[2], &message), v4::Outcome::Forwarded, "another line");
+        rig.forwarded();
+    }
+    rig.now = rig.now + Duration::from_secs(300);
+    rig.bind(7, macs[0], [10, 0, 0, 9]);
+    // The same station by another identifier needs no further lease.
+    let other = bootp(1, Type::Request, macs[0], &[(50, &[10, 0, 0, 9]), (61, b"x")]);
+    assert_eq!(rig.client(7, macs[0], &other), v4::Outcome::Forwarded);
+    rig.forwarded();
+    assert_eq!(rig.server(Type::Ack, macs[0], [10, 0, 0, 9], 600), v4::Outcome::Moved);
+}
+
+#[test]
+fn declined_addresses_count_against_the_line() {
+    let mut rig = limited(2);
+    let discover = bootp(1, Type::Discover, MAC, &[]);
+    for host in [9, 10] {
+        rig.bind(7, MAC, [10, 0, 0, host]);
+        let decline = bootp(1, Type::Decline, MAC, &[(50, &[10, 0, 0, host])]);
+        assert_eq!(rig.client(7, MAC, &decline), v4::Outcome::Declined);
+        assert!(matches!(rig.relay.next_action(), Some(Action::Erase(_))));
+        rig.forwarded();
+    }
+    assert_eq!((rig.client(7, MAC, &discover), rig.pools[0].bound()), (v4::Outcome::LineLimit, 0));
+    // Another line may have the address meanwhile: its server has it rest.
+    rig.bind(8, MAC, [10, 0, 0, 9]);
+    rig.now = rig.now + Limits::default().quarantine;
+    rig.pools[0].expire(rig.now, 10, |_, _| {});
+    assert_eq!(rig.client(7, MAC, &discover), v4::Outcome::Forwarded);
+}
+
+#[test]
+fn inform_does_not_hide_a_lease() {
+    let mut rig = Rig::new(group4());
+    rig.client(7, MAC, &bootp(1, Type::Request, MAC, &[]));
+    rig.client(7, MAC, &bootp(1, Type::Inform, MAC, &[]));
+    rig.forwarded();
+    rig.forwarded();
+    let of_inform = reply4(&rig.agent, Type::Ack, 0, None);
+    assert_eq!(rig.server_sends(SERVER, &of_inform), v4::Outcome::Informed);
+    assert!(matches!(rig.relay.next_action(), Some(Action::Send(Output::ToClient(_)))));
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 9, 9, 9], 600), v4::Outcome::Outside);
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600), v4::Outcome::Acknowledged);
+    assert!(matches!(rig.relay.next_action(), Some(Action::Store(..))));
+    // An INFORM alone gets no lease unseen.
+    rig.client(8, MAC, &bootp(1, Type::Inform, MAC, &[]));
+    rig.forwarded();
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600), v4::Outcome::Taken);
+}
+
+#[test]
+fn message_too_long_for_a_packet_is_dropped_by_name() {
+    let mut rig = Rig::new(group4());
+    let long = [0; 255];
+    let options = [(43, &long[..]); 5];
+    assert_eq!(rig.client(7, MAC, &bootp(1, Type::Discover, MAC, &options)), v4::Outcome::TooLong);
+    assert_eq!(rig.client(7, MAC, &bootp(1, Type::Discover, MAC, &options[..4])), v4::Outcome::Forwarded);
+}
+
+#[test]
+fn reply_to_no_request_is_no_sign_of_life() {
+    let mut rig = Rig::new(group4());
+    rig.client(7, MAC, &bootp(1, Type::Discover, MAC, &[]));
+    rig.forwarded();
+    rig.agent = b"\x01\x01x".to_vec();
+    assert_eq!(rig.server(Type::Offer, MAC, [10, 0, 0, 9], 600), v4::Outcome::UnknownRequest);
+    assert_eq!(rig.servers.views()[0].replies, 0);
+}
+
+#[test]
+fn reply_of_a_lease_that_was_cleared_does_not_go_out() {
+    let mut rig = Rig::new(group4());
+    rig.client(7, MAC, &bootp(1, Type::Request, MAC, &[]));
+    rig.forwarded();
+    assert_eq!(rig.server(Type::Ack, MAC, [10, 0, 0, 9], 600), v4::Outcome::Acknowledged);
+    let Some(Action::Store(ticket, record)) = rig.relay.next_action() else { panic!("it is stored first") };
+    let slot = rig.pools[0].find(&record.key).expect("a lease");
+    rig.relay.cancel(&rig.pools[0], slot);
+    rig.relay.durable(ticket);
+    assert_eq!(rig.relay.next_action(), None);
+}
+
 #[test]
 fn nak_and_release_end_the_lease() {
     let mut rig = Rig::new(group4());
@@ -394,8 +582,12 @@ fn relay_reply(peer: Ipv6Addr, interface_id: &[u8], inner: &[u8]) -> Vec<u8> {
     [&[13, 0][..], &[0; 16], &peer.octets(), &option(18, interface_id), &option(9, inner)].concat()
 }
 
+const SECOND6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x11);
+
 struct Rig6 {
     relay: v6::Relay<()>,
+    /// Where the client's last message went.
+    sent_to: Vec<Ipv6Addr>,
     pools: Vec<Pools>,
     servers: Servers,
     now: Time,
@@ -403,6 +595,10 @@ struct Rig6 {
 
 impl Rig6 {
     fn new() -> Self {
+        Self::with(&[SERVER6], Limits::default())
+    }
+
+    fn with(servers6: &[Ipv6Addr], limits: Limits) -> Self {
         let range = |kind, first: &str, last: &str, prefix_len| Range {
             group: 1,
             kind,
@@ -418,17 +614,17 @@ impl Rig6 {
         let group = v6::Group {
             instance: 0,
             vlans: Vlans::OnePerLine,
-            servers: vec![SERVER6],
+            servers: servers6.to_vec(),
             order: Order::All,
             source: "2001:db8::1".parse().expect("an address"),
             link: "2001:db8:100::".parse().expect("an address"),
             moves: false,
         };
         let mut servers = Servers::default();
-        servers.set([(0, SERVER6.into())]);
-        let pools = vec![Pools::new(&ranges, Limits::default()).expect("good pools")];
+        servers.set(servers6.iter().map(|server| (0, IpAddr::from(*server))));
+        let pools = vec![Pools::new(&ranges, limits).expect("good pools")];
         let relay = v6::Relay::new([(1, group)], TransactionLimits::default(), 100);
-        Self { relay, pools, servers, now: Time::from_secs(1_000_000) }
+        Self { relay, sent_to: Vec::new(), pools, servers, now: Time::from_secs(1_000_000) }
     }
 
     fn client(&mut self, c_vlan: u16, octets: &[u8]) -> (v6::Outcome, Option<Vec<u8>>) {
@@ -437,9 +633,10 @@ impl Rig6 {
         let name = format!("acc:100.{c_vlan}");
         let outcome = self.relay.receive_client(parts, self.now, &request, (&name, ()));
         let mut sent = None;
+        self.sent_to.clear();
         while let Some(action) = self.relay.next_action() {
             if let Action::Send(v6::Output::ToServer { octets, to, .. }) = action {
-                assert_eq!(to, SERVER6);
+                self.sent_to.push(to);
                 sent = Some(octets);
             }
         }
@@ -447,7 +644,11 @@ impl Rig6 {
     }
 
     fn server(&mut self, octets: &[u8]) -> v6::Outcome {
-        let received = v6::FromServer { instance: 0, from: SERVER6, octets };
+        self.server_sends(SERVER6, octets)
+    }
+
+    fn server_sends(&mut self, from: Ipv6Addr, octets: &[u8]) -> v6::Outcome {
+        let received = v6::FromServer { instance: 0, from, octets };
         self.relay.receive_server((&mut self.pools, &mut self.servers), self.now, &received).0
     }
 
@@ -543,6 +744,163 @@ fn second_line_gets_no_prefix_of_the_first() {
     let (outcome, sent) = rig.client(8, &message6(8, Some((free, 0)), Some((other, 56, 0))));
     assert!(outcome == v6::Outcome::Released && sent.is_some());
     assert_eq!(rig.pools[0].bound(), 2);
+}
+
+fn address6(text: &str) -> Ipv6Addr {
+    text.parse().expect("an address")
+}
+
+/// An identity association with addresses, or prefixes of 56 bits, and their preferred and valid lifetimes.
+fn association6(code: u16, iaid: u32, leases: &[(&str, u32, u32)]) -> Vec<u8> {
+    let mut data = [&iaid.to_be_bytes()[..], &[0; 8]].concat();
+    for (address, preferred, valid) in leases {
+        let (address, times) = (address6(address).octets(), [preferred.to_be_bytes(), valid.to_be_bytes()].concat());
+        data.extend(match code {
+            25 => option(26, &[&times[..], &[56], &address].concat()),
+            _ => option(5, &[&address[..], &times].concat()),
+        });
+    }
+    option(code, &data)
+}
+
+fn with_ias(kind: u8, ias: &[Vec<u8>]) -> Vec<u8> {
+    [&[kind, 1, 2, 3][..], &option(1, b"\0\x03\0\x01client"), &ias.concat()].concat()
+}
+
+fn reply6(kind: u8, ias: &[Vec<u8>]) -> Vec<u8> {
+    relay_reply(PEER, b"acc:100.7", &with_ias(kind, ias))
+}
+
+#[test]
+fn message_that_names_a_server_goes_to_it() {
+    let mut rig = Rig6::with(&[SERVER6, SECOND6], Limits::default());
+    rig.client(7, &message6(1, None, None));
+    assert_eq!(rig.sent_to, [SERVER6, SECOND6]);
+    let (na, pd) = (address6("2001:db8:100:7::1"), address6("2001:db8:4000:700::"));
+    let leases = |kind| message6(kind, Some((na, 600)), Some((pd, 56, 600)));
+    let second = option(2, b"second");
+    for (server, identifier) in [(SERVER6, option(2, b"first")), (SECOND6, second.clone())] {
+        let advertise = relay_reply(PEER, b"acc:100.7", &[leases(2), identifier].concat());
+        assert_eq!(rig.server_sends(server, &advertise), v6::Outcome::Advertised);
+    }
+    rig.settle();
+    rig.client(7, &[leases(3), second.clone()].concat());
+    assert_eq!(rig.sent_to, [SECOND6], "the one whose ADVERTISE is taken");
+    let reply = relay_reply(PEER, b"acc:100.7", &[leases(7), second.clone()].concat());
+    assert_eq!(rig.server_sends(SECOND6, &reply), v6::Outcome::Replied);
+    rig.settle();
+    let records: Vec<_> = rig.pools[0].granted().map(|slot| rig.pools[0].record(slot)).collect();
+    for (kind, wanted) in [(5, &[SECOND6][..]), (6, &[SERVER6, SECOND6]), (8, &[SECOND6])] {
+        // After a restart identifiers are not known, but who has granted the leases.
+        let mut after = Rig6::with(&[SERVER6, SECOND6], Limits::default());
+        for record in &records {
+            after.pools[0].restore(record, after.now).expect("restored");
+        }
+        let named = if kind == 6 { Vec::new() } else { second.clone() };
+        after.client(7, &[leases(kind), named].concat());
+        assert_eq!(after.sent_to, wanted, "{kind}");
+        let unanswered: Vec<_> = after.servers.views().iter().map(|view| view.unanswered).collect();
+        assert_eq!(unanswered, [0, u32::from(kind != 6)], "{kind}");
+    }
+}
+
+#[test]
+fn neighbours_lease_is_not_given_up() {
+    let mut rig = Rig6::new();
+    let (na, pd) = (address6("2001:db8:100:7::1"), address6("2001:db8:4000:700::"));
+    let leases = |kind, na| message6(kind, Some((na, 600)), Some((pd, 56, 600)));
+    rig.client(7, &message6(3, None, None));
+    assert_eq!(rig.server(&relay_reply(PEER, b"acc:100.7", &leases(7, na))), v6::Outcome::Replied);
+    rig.settle();
+    for kind in [8, 9] {
+        let other = address6("2001:db8:100:8::1");
+        for (c_vlan, message) in [(8, leases(kind, na)), (7, leases(kind, other)), (7, with_ias(kind, &[]))] {
+            assert_eq!(rig.client(c_vlan, &message), (v6::Outcome::NotTheLease, None));
+        }
+    }
+    assert_eq!((rig.pools[0].bound(), rig.relay.requests()), (2, 0));
+    assert_eq!(rig.client(7, &leases(9, na)).0, v6::Outcome::Released);
+    assert_eq!(rig.pools[0].bound(), 0);
+}
+
+#[test]
+fn only_the_server_of_a_lease_ends_it_by_status() {
+    let mut rig = Rig6::with(&[SERVER6, SECOND6], Limits::default());
+    let na = [association6(3, 1, &[("2001:db8:100:7::1", 300, 600)])];
+    rig.client(7, &with_ias(3, &na));
+    assert_eq!(rig.server(&reply6(7, &na)), v6::Outcome::Replied);
+    rig.settle();
+    let status = |code: u8| [option(3, &[&1u32.to_be_bytes()[..], &[0; 8], &option(13, &[0, code])].concat())];
+    rig.client(7, &with_ias(6, &na));
+    assert_eq!(rig.server_sends(SECOND6, &reply6(7, &status(3))), v6::Outcome::OtherServer);
+    assert_eq!((rig.settle(), rig.pools[0].bound(), rig.relay.requests()), ((0, 0), 1, 1));
+    assert_eq!(rig.server(&reply6(7, &status(2))), v6::Outcome::Replied, "NoAddrsAvail ends nothing");
+    assert_eq!((rig.settle(), rig.pools[0].bound()), ((0, 1), 1));
+    rig.client(7, &with_ias(6, &na));
+    assert_eq!(rig.server(&reply6(7, &[association6(3, 1, &[("2001:db8:100:7::1", 0, 0)])])), v6::Outcome::Replied);
+    assert_eq!((rig.settle(), rig.pools[0].bound()), ((0, 1), 0));
+}
+
+#[test]
+fn refused_reply_ends_no_lease() {
+    let mut rig = Rig6::with(&[SERVER6], Limits { per_line: 2, ..Limits::default() });
+    let na = |address| association6(3, 1, &[(address, 300, 600)]);
+    let pd = |iaid, prefix| association6(25, iaid, &[(prefix, 300, 600)]);
+    let old = [na("2001:db8:100:7::1")];
+    rig.client(7, &with_ias(3, &old));
+    assert_eq!(rig.server(&reply6(7, &old)), v6::Outcome::Replied);
+    rig.settle();
+    rig.client(7, &with_ias(5, &old));
+    let (first, second) = ("2001:db8:4000:700::", "2001:db8:4000:800::");
+    let new = na("2001:db8:100:8::1");
+    for (ias, wanted) in [
+        (vec![new.clone(), pd(2, first), pd(3, first)], v6::Outcome::SeveralLeases),
+        (vec![new.clone(), pd(2, first), pd(2, second)], v6::Outcome::SeveralLeases),
+        (vec![new.clone(), pd(2, first), pd(3, second)], v6::Outcome::LineLimit),
+    ] {
+        assert_eq!(rig.server(&reply6(7, &ias)), wanted);
+        let address = rig.pools[0].granted().map(|slot| rig.pools[0].address(slot)).collect::<Vec<_>>();
+        assert_eq!((rig.settle(), address), ((0, 0), vec![address6("2001:db8:100:7::1")]));
+    }
+    assert_eq!(rig.server(&reply6(7, &[new, pd(2, first)])), v6::Outcome::Replied);
+    assert_eq!((rig.settle(), rig.pools[0].bound()), ((2, 1), 2));
+    // The line has what it may: no server is asked for more, or for the same again under other names.
+    let more = [pd(4, second)];
+    assert_eq!(rig.client(7, &with_ias(3, &more)), (v6::Outcome::LineLimit, None));
+    assert_eq!(rig.client(7, &with_ias(11, &[])).0, v6::Outcome::Forwarded);
+    assert_eq!(rig.server(&reply6(7, &more)), v6::Outcome::LineLimit, "a lease is one whatever was asked");
+}
+
+#[test]
+fn reply_with_leases_that_cannot_be_learnt_is_dropped() {
+    let mut rig = Rig6::new();
+    let (old, new) = ("2001:db8:100:7::1", "2001:db8:100:8::1");
+    rig.client(7, &with_ias(3, &[association6(3, 1, &[])]));
+    let two = [association6(3, 1, &[(old, 300, 600), (new, 300, 600)])];
+    let temporary = option(4, &[&5u32.to_be_bytes()[..], &option(5, &[[1; 16].as_slice(), &[1; 8]].concat())].concat());
+    for ias in [&two[..], &[association6(3, 1, &[(new, 300, 600)]), temporary]] {
+        for kind in [2, 7] {
+            assert_eq!(rig.server(&reply6(kind, ias)), v6::Outcome::SeveralLeases);
+        }
+    }
+    // Of a renumbering the preferred one counts (RFC 8415, 18.2.10.1), wherever it stands.
+    for leases in [[(old, 0, 600), (new, 300, 600)], [(new, 300, 600), (old, 0, 600)]] {
+        rig.client(7, &with_ias(3, &[association6(3, 1, &[])]));
+        assert_eq!(rig.server(&reply6(7, &[association6(3, 1, &leases)])), v6::Outcome::Replied);
+        rig.settle();
+        let slot = rig.pools[0].granted().next().expect("a lease");
+        assert_eq!((rig.pools[0].address(slot), rig.pools[0].bound()), (address6(new), 1));
+    }
+}
+
+#[test]
+fn answered_solicit_waits_no_longer_than_for_further_advertises() {
+    let mut rig = Rig6::new();
+    rig.client(7, &message6(1, None, None));
+    assert_eq!(rig.server(&reply6(2, &[])), v6::Outcome::Advertised);
+    rig.now = rig.now + Duration::from_secs(2);
+    rig.relay.expire(rig.now);
+    assert_eq!((rig.relay.requests(), rig.relay.unanswered()), (0, 0));
 }
 
 #[test]

@@ -8,6 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+/// How long a request waits for further replies that needs no more than one.
+const ANSWERED: Duration = Duration::from_secs(2);
+
 /// How many requests wait for a reply, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionLimits {
@@ -51,6 +54,8 @@ pub(super) struct Transactions<K, T> {
     lines: HashMap<Line, u32>,
     /// One entry for each request, by when it was due when it came.
     due: VecDeque<(Time, K, u64)>,
+    /// Entries of those that have been shortened.
+    soon: VecDeque<(Time, K, u64)>,
     count: usize,
     next: u64,
 }
@@ -67,7 +72,7 @@ fn less<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: K) {
 impl<K: Copy + Eq + Hash, T> Transactions<K, T> {
     pub fn new(limits: TransactionLimits) -> Self {
         let (all, subscribers, lines) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { limits, all, subscribers, lines, due: VecDeque::new(), count: 0, next: 0 }
+        Self { limits, all, subscribers, lines, due: VecDeque::new(), soon: VecDeque::new(), count: 0, next: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -136,29 +141,47 @@ impl<K: Copy + Eq + Hash, T> Transactions<K, T> {
         all.iter_mut().map(|one| &mut one.value).find(|value| is_it(value))
     }
 
+    /// Has a request of a key that `is_it` wait until [`ANSWERED`] from now at most.
+    pub fn shorten(&mut self, now: Time, key: &K, is_it: impl Fn(&T) -> bool) {
+        let until = now + ANSWERED;
+        let Some(known) = self.all.get_mut(key).and_then(|all| all.iter_mut().find(|one| is_it(&one.value))) else {
+            return;
+        };
+        if until < known.until {
+            known.until = until;
+            self.soon.push_back((until, *key, known.number));
+        }
+    }
+
     /// Drops requests whose time is over; returns how many of them `counts` is true of.
     pub fn expire(&mut self, now: Time, counts: impl Fn(&T) -> bool) -> u64 {
         let mut gone = 0;
-        while let Some(&(at, key, number)) = self.due.front()
-            && at <= now
-        {
-            self.due.pop_front();
+        loop {
+            let is_due = |queue: &VecDeque<(Time, K, u64)>| queue.front().is_some_and(|(at, ..)| *at <= now);
+            let (next, of_due) = match (is_due(&self.soon), is_due(&self.due)) {
+                (true, _) => (self.soon.pop_front(), false),
+                (_, true) => (self.due.pop_front(), true),
+                _ => return gone,
+            };
+            let Some((_, key, number)) = next else { return gone };
             let known = self.all.get(&key).and_then(|all| {
                 let at = all.iter().position(|one| one.number == number)?;
                 Some((at, all.get(at)?.until))
             });
             match known {
-                Some((_, until)) if until > now => self.due.push_back((until, key, number)),
+                Some((_, until)) if until > now && of_due => self.due.push_back((until, key, number)),
+                // It has been repeated since: its entry among those that are due finds it.
+                Some((_, until)) if until > now => {}
                 Some((at, _)) => gone += u64::from(self.remove(&key, at).is_some_and(|value| counts(&value))),
                 None => {}
             }
         }
-        gone
     }
 
     /// When the oldest request is looked at.
     pub fn next_due(&self) -> Option<Time> {
-        self.due.front().map(|(at, ..)| *at)
+        let first = |queue: &VecDeque<(Time, K, u64)>| queue.front().map(|(at, ..)| *at);
+        first(&self.due).into_iter().chain(first(&self.soon)).min()
     }
 }
 
@@ -193,6 +216,21 @@ mod tests {
         assert_eq!(table.expire(now + Duration::from_secs(20), |_| true), 0);
         assert_eq!(table.find(&7, |_| true), Some(&2));
         assert_eq!(table.expire(now + Duration::from_secs(25), |_| true), 1);
+    }
+
+    #[test]
+    fn shortened_request_leaves_its_place_early() {
+        let mut table = Transactions::new(TransactionLimits::default());
+        let now = Time::from_secs(100);
+        (0..3).for_each(|n| table.insert(now, n, owner(1), n).expect("there is room"));
+        table.shorten(now, &0, |_| true);
+        table.shorten(now, &1, |_| true);
+        assert_eq!(table.next_due(), Some(now + ANSWERED));
+        table.insert(now + Duration::from_secs(1), 1, owner(1), 1).expect("it is the same");
+        assert_eq!((table.expire(now + ANSWERED, |n| *n == 0), table.len()), (1, 2));
+        assert_eq!((table.expire(now + Duration::from_secs(15), |_| true), table.len()), (1, 1));
+        assert_eq!((table.expire(now + Duration::from_secs(16), |_| true), table.len()), (1, 0));
+        assert_eq!(table.next_due(), None);
     }
 
     #[test]

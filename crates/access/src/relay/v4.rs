@@ -2,10 +2,10 @@
 
 use super::codec4::{Agent, NotForwarded, ServerMessage, forward4, to_client4};
 use super::transactions::{Full, TransactionLimits, Transactions};
-use super::{Order, Servers, takes_over};
+use super::{Order, Servers, may_end, takes_over};
 use crate::dhcp4::{self, Destination, Malformed, Message, Reply, Request, Type, counters};
 use crate::lease::{Kind, LeaseKey};
-use crate::pool::{Learnt, NotClaimed, Pools, Refusal, State};
+use crate::pool::{Learnt, NotClaimed, Pools, Refusal, Replaced, State};
 use crate::subscriber::{Identity, Vlans};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ counters! {
         Acknowledged "ack" "A server's ACK was passed on; the lease is learnt.";
         Moved "ack_moved" "A server's ACK was passed on; the lease was the same station's, on another line or by another client identifier.";
         Informed "ack_inform" "A server's ACK to an INFORM was passed on.";
-        Refused "nak" "A server's NAK was passed on; a lease of that client has ended.";
+        Refused "nak" "A server's NAK was passed on; a lease of that client that it had granted has ended.";
         Malformed "malformed" "Dropped: a client's message that can't be read.";
         NotARequest "not_a_request" "Dropped: not a BOOTREQUEST of an Ethernet client with a known message type.";
         UnknownGroup "unknown_group" "Dropped: DHCPv4 is not relayed for the line's subscriber group.";
@@ -75,7 +75,7 @@ counters! {
         RelayAddress "relay_address" "Dropped: a subscriber's message has a relay agent's address in it.";
         UntrustedAgent "untrusted_option82" "Dropped: option 82 of a line whose access node is not trusted (RFC 3046, 2.1).";
         Hops "hops" "Dropped: the message has passed too many relay agents.";
-        TooLong "too_long" "Dropped: no room for option 82.";
+        TooLong "too_long" "Dropped: no room for option 82, or with it the message does not fit into a packet.";
         NotTheLease "not_the_lease" "Dropped: RELEASE or DECLINE of an address that is not the client's, from another address, or by another circuit ID.";
         LineRequests "line_requests" "Dropped: too many requests of the line wait for a server.";
         AllRequests "all_requests" "Dropped: too many requests of all lines wait for a server.";
@@ -88,6 +88,8 @@ counters! {
         LineLimit "line_limit" "Dropped: the line has as many leases as it may.";
         PairLimit "pair_limit" "Dropped: the shared VLAN pair has as many leases as it may.";
         PortLimit "port_limit" "Dropped: the port has as many leases as it may.";
+        OtherServer "nak_other_server" "Dropped: a NAK to a client that has a lease of another server.";
+        OtherCircuit "other_circuit" "Dropped: a reply that would end a lease which is used by another circuit ID.";
         NoLeaseTime "no_lease_time" "Dropped: an ACK without a lease time, or of 0 s.";
         StoreFull "store_full" "Dropped: too many replies wait for the store.";
     }
@@ -103,11 +105,22 @@ impl From<NotForwarded> for Outcome {
     }
 }
 
+impl From<Full> for Outcome {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Line => Self::LineRequests,
+            Full::Total => Self::AllRequests,
+        }
+    }
+}
+
 impl From<NotClaimed> for Outcome {
     fn from(why: NotClaimed) -> Self {
         match why {
             NotClaimed::Outside | NotClaimed::Limit(Refusal::NoPool) => Self::Outside,
-            NotClaimed::Taken(_) | NotClaimed::Rests | NotClaimed::Limit(Refusal::Exhausted) => Self::Taken,
+            NotClaimed::Taken(_) | NotClaimed::Rests | NotClaimed::Twice | NotClaimed::Limit(Refusal::Exhausted) => {
+                Self::Taken
+            }
             NotClaimed::Limit(Refusal::LineLimit) => Self::LineLimit,
             NotClaimed::Limit(Refusal::PairLimit) => Self::PairLimit,
             NotClaimed::Limit(Refusal::PortLimit) => Self::PortLimit,
@@ -161,6 +174,49 @@ struct Waiting<C> {
     /// Servers that have made an offer, and the addresses.
     offers: Vec<(Ipv4Addr, Ipv4Addr)>,
     context: C,
+}
+
+impl<C> Waiting<C> {
+    /// Whether a lease is used, as far as is known, by the circuit that the request came by: hardware addresses of a VLAN
+    /// pair of many lines may be invented.
+    fn is_of_circuit(&self, pools: &Pools, slot: u32) -> bool {
+        self.mark.is_none_or(|mark| pools.is_marked(slot, mark))
+    }
+
+    /// Whether the client could have an address; what it takes the place of.
+    fn may_have(&self, pools: &Pools, group: &Group, address: Ipv4Addr) -> Result<Replaced, Outcome> {
+        let of_circuit = |slot| group.moves || self.is_of_circuit(pools, slot);
+        let takes_over = |holder, key: &LeaseKey| takes_over(pools, holder, key, group.moves) && of_circuit(holder);
+        let wanted = [(self.key, address.to_ipv6_mapped(), 128)];
+        let replaced = pools.may_claim_all(self.group, &wanted, takes_over)?;
+        if replaced.ended.iter().all(|slot| of_circuit(*slot)) { Ok(replaced) } else { Err(Outcome::OtherCircuit) }
+    }
+}
+
+/// Whether an ACK has no lease and answers an INFORM; one of the same transaction as a REQUEST has no lease time either.
+fn is_of_inform<C>(request: &Waiting<C>, message: &ServerMessage<'_>) -> bool {
+    let is_of_kind = match request.kind {
+        Type::Inform => true,
+        Type::Request => message.lease.is_none(),
+        _ => false,
+    };
+    is_of_kind && message.yiaddr.is_unspecified()
+}
+
+/// Whether a client that asks for a lease may have one more, if it has none: servers keep what they grant, also if the ACK is
+/// dropped here. One that asks for an address which it takes over needs no further one.
+fn may_ask(
+    pools: &Pools,
+    (group, number): (&Group, u16),
+    message: &Message<'_>,
+    key: &LeaseKey,
+) -> Result<(), Outcome> {
+    let asked = message.requested.or(Some(message.ciaddr).filter(|address| !address.is_unspecified()));
+    let holder = asked.and_then(|address| pools.holder(number, Kind::Ip4, address.to_ipv6_mapped()));
+    let is_another = |slot: &u32| pools.lease(*slot).key() != *key && takes_over(pools, *slot, key, group.moves);
+    let ended = holder.filter(is_another);
+    let has_room = pools.has_room(number, ended.as_slice(), &[*key]);
+    has_room.map_err(|refusal| NotClaimed::Limit(refusal).into())
 }
 
 /// The relay agent. `C` is what the caller needs to send a reply to where its request came from.
@@ -291,12 +347,18 @@ impl<C: Copy> Relay<C> {
         let id = (message.xid, message.chaddr.0);
         let chosen = self.chosen((pools, servers), &group, (&message, request.line), &key);
         let outcome = match message.kind {
-            Type::Release => self.give_up(pools, request, &message, (&key, message.ciaddr))?,
+            Type::Release => self.give_up((pools, now), request, &message, (&key, message.ciaddr))?,
             Type::Decline => {
                 let address = message.requested.ok_or(Outcome::NotTheLease)?;
-                self.give_up(pools, request, &message, (&key, address))?
+                self.give_up((pools, now), request, &message, (&key, address))?
             }
             kind => {
+                if kind != Type::Inform {
+                    may_ask(pools, (&group, request.group), &message, &key)?;
+                }
+                let known = self.waiting.find(&id, |known| known.line == request.line);
+                // A REQUEST may still get a lease, whatever follows it with its transaction.
+                let kind = known.map(|known| known.kind).filter(|known| *known == Type::Request).unwrap_or(kind);
                 let waiting = Waiting {
                     line: request.line,
                     group: request.group,
@@ -309,16 +371,12 @@ impl<C: Copy> Relay<C> {
                     offers: self.offers(&id, request.line),
                     context,
                 };
-                let owner = Identity::of(&client, group.vlans);
-                let noted = self.waiting.insert(now, id, owner, waiting);
-                noted.map_err(|full| match full {
-                    Full::Line => Outcome::LineRequests,
-                    Full::Total => Outcome::AllRequests,
-                })?;
+                self.waiting.insert(now, id, Identity::of(&client, group.vlans), waiting)?;
                 Outcome::Forwarded
             }
         };
-        let expects = outcome == Outcome::Forwarded;
+        // Servers may leave all but a DISCOVER, and a REQUEST to themselves, unanswered.
+        let expects = message.kind == Type::Discover || (message.kind == Type::Request && chosen.is_some());
         let (to, order) = chosen.as_ref().map_or((&group.servers[..], group.order), |one| (&one[..], Order::All));
         for to in servers.choose((group.instance, to), order, expects, now) {
             self.actions.send(Output::ToServer { group: request.group, from: giaddr, to, octets: octets.clone() });
@@ -340,13 +398,14 @@ impl<C: Copy> Relay<C> {
         (message, line): (&Message<'_>, Line),
         key: &LeaseKey,
     ) -> Option<[Ipv4Addr; 1]> {
-        let of_lease = || {
-            let slot = pools.find(key).filter(|slot| pools.lease(*slot).state() != State::Idle)?;
-            match pools.server(slot)? {
-                IpAddr::V4(server) => Some(server),
-                IpAddr::V6(_) => None,
-            }
+        let live = pools.live(key);
+        let of_lease = || match pools.server(live?)? {
+            IpAddr::V4(server) => Some(server),
+            IpAddr::V6(_) => None,
         };
+        let answers = |server: &Ipv4Addr| !servers.is_silent((group.instance, (*server).into()));
+        // INIT-REBOOT (RFC 2131, 4.3.2): of an address that the client has.
+        let reboots = message.server.is_none() && live.is_some_and(|slot| pools.ip4(slot) == message.requested);
         let of_offer = |address: Ipv4Addr| {
             let offers = self.offers(&(message.xid, message.chaddr.0), line);
             offers.iter().find(|(_, offered)| *offered == address).map(|(server, _)| *server)
@@ -354,19 +413,21 @@ impl<C: Copy> Relay<C> {
         let chosen = match message.kind {
             Type::Request if message.ciaddr.is_unspecified() => {
                 let named = message.server.filter(|server| group.servers.contains(server));
-                named.or_else(|| message.server.and(message.requested).and_then(of_offer))
+                let named = named.or_else(|| message.server.and(message.requested).and_then(of_offer));
+                named.or_else(|| of_lease().filter(|server| reboots && answers(server)))
             }
-            Type::Request => of_lease().filter(|server| !servers.is_silent((group.instance, (*server).into()))),
+            Type::Request => of_lease().filter(answers),
             Type::Release | Type::Decline => of_lease(),
             _ => None,
         };
         chosen.filter(|server| group.servers.contains(server)).map(|server| [server])
     }
 
-    /// RELEASE and DECLINE (RFC 2131, 4.4.4 and 4.4.6): there is no reply, so the lease ends now.
+    /// RELEASE and DECLINE (RFC 2131, 4.4.4 and 4.4.6): there is no reply, so the lease ends now. A declined address rests
+    /// at its server.
     fn give_up(
         &mut self,
-        pools: &mut Pools,
+        (pools, now): (&mut Pools, Time),
         request: &Request<'_>,
         message: &Message<'_>,
         (key, address): (&LeaseKey, Ipv4Addr),
@@ -376,16 +437,31 @@ impl<C: Copy> Relay<C> {
         }
         let slot = dhcp4::lease_of(pools, key, address);
         let slot = slot.filter(|slot| dhcp4::is_of_line(pools, *slot, request, message));
-        self.give_back(pools, slot.ok_or(Outcome::NotTheLease)?);
-        Ok(if message.kind == Type::Release { Outcome::Released } else { Outcome::Declined })
+        let slot = slot.ok_or(Outcome::NotTheLease)?;
+        if message.kind == Type::Release {
+            self.give_back(pools, slot);
+            return Ok(Outcome::Released);
+        }
+        self.end(pools, slot);
+        pools.decline_elsewhere(slot, now);
+        Ok(Outcome::Declined)
     }
 
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
+        self.end(pools, slot);
+        pools.release(slot);
+    }
+
+    fn end(&mut self, pools: &Pools, slot: u32) {
         self.actions.cancel(pools.place(slot));
         if pools.lease(slot).state() == State::Bound {
             self.actions.erase(pools.record(slot));
         }
-        pools.release(slot);
+    }
+
+    /// The lease in a slot ends by other means than a message: its ACK, if one waits for the store, does not go out.
+    pub fn cancel(&mut self, pools: &Pools, slot: u32) {
+        self.actions.cancel(pools.place(slot));
     }
 
     /// Handles a server's message. Also returns what its request came with, if there is one.
@@ -410,7 +486,8 @@ impl<C: Copy> Relay<C> {
         received: &FromServer<'_>,
     ) -> Result<(Outcome, C), Outcome> {
         let message = ServerMessage::parse(received.octets).ok_or(Outcome::ReplyMalformed)?;
-        if !servers.answered((received.instance, received.from.into())) {
+        let server = (received.instance, received.from.into());
+        if !servers.has(server) {
             return Err(Outcome::Stranger);
         }
         let id = (message.xid, message.chaddr);
@@ -428,31 +505,48 @@ impl<C: Copy> Relay<C> {
         if message.giaddr != group.giaddr {
             return Err(Outcome::NotOurs);
         }
+        servers.answered(server);
         let pools = pools.get_mut(group.instance).ok_or(Outcome::Outside)?;
         let reply = reply(&group, &request, &message, received.octets).ok_or(Outcome::ReplyMalformed)?;
         let outcome = match message.kind {
             Type::Offer => self.offered(pools, &group, &request, &message, reply)?,
-            Type::Ack if request.kind == Type::Inform => {
+            Type::Ack if is_of_inform(&request, &message) => {
                 self.actions.send(Output::ToClient(reply));
                 Outcome::Informed
             }
             Type::Ack => self.learn((pools, now), (&group, &request), (&message, received.from), reply)?,
-            _ => {
-                let live = pools.find(&request.key).filter(|slot| pools.lease(*slot).state() != State::Idle);
-                live.filter(|_| request.kind == Type::Request).into_iter().for_each(|slot| self.give_back(pools, slot));
-                self.actions.send(Output::ToClient(reply));
-                Outcome::Refused
-            }
+            _ => self.refused(pools, (&group, &request), received.from, reply)?,
         };
         let is_same = |known: &Waiting<C>| known.key == request.key && known.agent == request.agent;
         if message.kind == Type::Offer {
             if let Some(known) = self.waiting.find_mut(&id, is_same).filter(|known| known.offers.len() < MOST_OFFERS) {
                 known.offers.push((received.from, message.yiaddr));
             }
-        } else {
+        } else if outcome != Outcome::Informed || request.kind == Type::Inform {
             self.waiting.take(&id, is_same);
         }
         Ok((outcome, request.context))
+    }
+
+    /// A NAK ends the lease that its server has granted.
+    fn refused(
+        &mut self,
+        pools: &mut Pools,
+        (group, request): (&Group, &Waiting<C>),
+        server: Ipv4Addr,
+        reply: Reply,
+    ) -> Result<Outcome, Outcome> {
+        if let Some(slot) = pools.live(&request.key).filter(|_| request.kind == Type::Request) {
+            if !request.is_of_circuit(pools, slot) {
+                return Err(Outcome::OtherCircuit);
+            }
+            if !may_end(pools, slot, server.into(), &group.servers) {
+                return Err(Outcome::OtherServer);
+            }
+            self.give_back(pools, slot);
+        }
+        self.actions.send(Output::ToClient(reply));
+        Ok(Outcome::Refused)
     }
 
     fn offered(
@@ -463,10 +557,7 @@ impl<C: Copy> Relay<C> {
         message: &ServerMessage<'_>,
         reply: Reply,
     ) -> Result<Outcome, Outcome> {
-        match pools.may_claim(&request.key, request.group, message.yiaddr.to_ipv6_mapped(), 128) {
-            Err(NotClaimed::Taken(holder)) if takes_over(pools, holder, &request.key, group.moves) => {}
-            other => other?,
-        }
+        request.may_have(pools, group, message.yiaddr)?;
         self.actions.send(Output::ToClient(reply));
         Ok(Outcome::Offered)
     }
@@ -484,18 +575,9 @@ impl<C: Copy> Relay<C> {
             return Err(Outcome::StoreFull);
         }
         let (key, address) = (request.key, message.yiaddr.to_ipv6_mapped());
-        let mut outcome = Outcome::Acknowledged;
-        match pools.may_claim(&key, request.group, address, 128) {
-            Err(NotClaimed::Taken(holder)) if takes_over(pools, holder, &key, group.moves) => {
-                self.give_back(pools, holder);
-                outcome = Outcome::Moved;
-            }
-            other => other?,
-        }
-        let before = pools.find(&key).filter(|slot| pools.lease(*slot).state() != State::Idle);
-        if let Some(slot) = before.filter(|slot| pools.address(*slot) != address) {
-            self.give_back(pools, slot);
-        }
+        let replaced = request.may_have(pools, group, message.yiaddr)?;
+        let outcome = if replaced.takes_over { Outcome::Moved } else { Outcome::Acknowledged };
+        replaced.ended.into_iter().for_each(|slot| self.give_back(pools, slot));
         let learnt = Learnt { server: Some(server.into()), address };
         let slot = pools.claim(key, request.group, (learnt, 128), now, HOLD)?;
         request.mark.into_iter().for_each(|mark| pools.mark(slot, mark));

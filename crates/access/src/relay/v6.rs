@@ -1,16 +1,16 @@
 //! The DHCPv6 relay agent (RFC 8415, 19) for clients on access lines, and for LDRAs and relay agents in front of them.
 
-use super::codec6::{ForwardedBy, RelayReply, ReplyIa, forward6};
+use super::codec6::{ForwardedBy, RelayReply, forward6};
 use super::transactions::{Full, TransactionLimits, Transactions};
-use super::{NotForwarded, Order, Servers, takes_over};
+use super::{NotForwarded, Order, Servers, may_end, takes_over};
 use crate::dhcp4::counters;
-use crate::dhcp6::{self, CLIENT_PORT, Message, Reply, Request, SERVER_PORT, Type};
-use crate::lease::LeaseKey;
-use crate::pool::{Learnt, NotClaimed, Pools, Refusal, State};
+use crate::dhcp6::{self, CLIENT_PORT, MAX_IAS, Message, Reply, Request, SERVER_PORT, Type};
+use crate::lease::{Kind, LeaseKey};
+use crate::pool::{Learnt, NotClaimed, Pools, Refusal, Replaced, State};
 use crate::subscriber::{Identity, Vlans};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Mac;
@@ -54,6 +54,7 @@ counters! {
         UnknownGroup "unknown_group" "Dropped: DHCPv6 is not relayed for the line's subscriber group.";
         Hops "hops" "Dropped: the message has passed too many relay agents.";
         TooLong "too_long" "Dropped: with the relay agent's options the message does not fit into a packet.";
+        NotTheLease "not_the_lease" "Dropped: RELEASE or DECLINE of an address or prefix that is not the client's.";
         LineRequests "line_requests" "Dropped: too many requests of the line wait for a server.";
         AllRequests "all_requests" "Dropped: too many requests of all lines wait for a server.";
         ReplyMalformed "reply_malformed" "Dropped: a server's message that can't be read, or is no RELAY-REPLY.";
@@ -62,6 +63,8 @@ counters! {
         NotOurs "reply_client" "Dropped: a reply with another client identifier than its request's.";
         Outside "address_outside" "Dropped: a server gave an address or prefix that is in no slice of the group, has another length, or is the gateway's or a static subscriber's.";
         Taken "address_taken" "Dropped: a server gave a prefix, or an address of a /64, that another subscriber has.";
+        SeveralLeases "several_leases" "Dropped: a reply with several valid leases in one identity association, two of one identity association, or a temporary address (IA_TA).";
+        OtherServer "reply_other_server" "Dropped: a reply that ends a lease which another server has granted.";
         LineLimit "line_limit" "Dropped: the line has as many leases as it may.";
         PairLimit "pair_limit" "Dropped: the shared VLAN pair has as many leases as it may.";
         PortLimit "port_limit" "Dropped: the port has as many leases as it may.";
@@ -79,11 +82,21 @@ impl From<NotForwarded> for Outcome {
     }
 }
 
+impl From<Full> for Outcome {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Line => Self::LineRequests,
+            Full::Total => Self::AllRequests,
+        }
+    }
+}
+
 impl From<NotClaimed> for Outcome {
     fn from(why: NotClaimed) -> Self {
         match why {
             NotClaimed::Outside | NotClaimed::Limit(Refusal::NoPool) => Self::Outside,
             NotClaimed::Taken(_) | NotClaimed::Rests | NotClaimed::Limit(Refusal::Exhausted) => Self::Taken,
+            NotClaimed::Twice => Self::SeveralLeases,
             NotClaimed::Limit(Refusal::LineLimit) => Self::LineLimit,
             NotClaimed::Limit(Refusal::PairLimit) => Self::PairLimit,
             NotClaimed::Limit(Refusal::PortLimit) => Self::PortLimit,
@@ -137,20 +150,19 @@ struct Waiting<C> {
 }
 
 impl<C> Waiting<C> {
-    fn key(&self, ia: &ReplyIa) -> LeaseKey {
-        key(self.line, self.client, ia.kind, ia.iaid, &self.duid)
+    /// The key of the client's lease of that kind and IAID.
+    fn key(&self, kind: Kind, iaid: u32) -> LeaseKey {
+        let identifier = identifier_hash(&[&iaid.to_be_bytes(), &self.duid]);
+        LeaseKey { kind, client: ClientKey { line: self.line, mac: self.client.0, identifier } }
     }
-}
-
-fn key(line: Line, mac: Mac, kind: crate::lease::Kind, iaid: u32, duid: &[u8]) -> LeaseKey {
-    let identifier = identifier_hash(&[&iaid.to_be_bytes(), duid]);
-    LeaseKey { kind, client: ClientKey { line, mac: mac.0, identifier } }
 }
 
 /// The relay agent. `C` is what the caller needs to send a reply to where its request came from.
 pub struct Relay<C> {
     groups: HashMap<u16, Arc<Group>>,
     waiting: Transactions<([u8; 3], Ipv6Addr), Waiting<C>>,
+    /// The identifiers by which clients name servers, by VRF and address.
+    identifiers: HashMap<(usize, Ipv6Addr), Vec<u8>>,
     actions: Actions<Output>,
     most_stored: usize,
     counts: [u64; Outcome::ALL.len()],
@@ -163,6 +175,7 @@ impl<C: Copy> Relay<C> {
         Self {
             groups: groups.into_iter().map(|(number, group)| (number, Arc::new(group))).collect(),
             waiting: Transactions::new(limits),
+            identifiers: HashMap::new(),
             actions: Actions::default(),
             most_stored,
             counts: [0; Outcome::ALL.len()],
@@ -272,34 +285,78 @@ impl<C: Copy> Relay<C> {
             answered: false,
             context,
         };
+        let gives_up = matches!(kind, Type::Release | Type::Decline);
+        let keys: Vec<_> = message.ias.iter().map(|ia| waiting.key(ia.kind, ia.iaid)).collect();
+        let given_up = if gives_up { given_up(pools, &message, &keys)? } else { Vec::new() };
+        if matches!(kind, Type::Solicit | Type::Request | Type::Renew | Type::Rebind) {
+            may_ask(pools, (&group, request.group), &message, &keys)?;
+        }
+        let chosen = self.chosen((pools, servers), &group, &message, &keys);
         let owner = ClientKey { line: request.line, mac: request.client.0, identifier: 0 };
         let owner = Identity::of(&owner, group.vlans);
-        self.waiting.insert(now, (message.xid, request.from), owner, waiting).map_err(|full| match full {
-            Full::Line => Outcome::LineRequests,
-            Full::Total => Outcome::AllRequests,
-        })?;
-        let gives_up = matches!(kind, Type::Release | Type::Decline);
-        if gives_up {
-            for ia in &message.ias {
-                let slot = pools.find(&key(request.line, request.client, ia.kind, ia.iaid, duid));
-                let live = slot.filter(|slot| pools.lease(*slot).state() != State::Idle);
-                let own = live.filter(|slot| ia.address == Some(pools.address(*slot)));
-                own.into_iter().for_each(|slot| self.give_back(pools, slot));
-            }
+        self.waiting.insert(now, (message.xid, request.from), owner, waiting)?;
+        for slot in given_up {
+            self.end(pools, slot);
+            if kind == Type::Decline { pools.decline_elsewhere(slot, now) } else { pools.release(slot) }
         }
-        for to in servers.choose((group.instance, &group.servers[..]), group.order, true, now) {
+        // Servers leave what names another one unanswered, and may what names none but a SOLICIT.
+        let expects = kind == Type::Solicit || !chosen.is_empty();
+        let (to, order) = if chosen.is_empty() { (&group.servers, group.order) } else { (&chosen, Order::All) };
+        for to in servers.choose((group.instance, &to[..]), order, expects, now) {
             let from = group.source;
             self.actions.send(Output::ToServer { group: request.group, from, to, octets: octets.clone() });
         }
         Ok(if gives_up { Outcome::Released } else { Outcome::Forwarded })
     }
 
+    /// The servers that a message which names one is for; none: those of the group. Several have the same identifier.
+    fn chosen(
+        &self,
+        (pools, servers): (&Pools, &Servers),
+        group: &Group,
+        message: &Message<'_>,
+        keys: &[LeaseKey],
+    ) -> Vec<Ipv6Addr> {
+        let Some(named) = message.server else { return Vec::new() };
+        let is_named = |server: &&Ipv6Addr| {
+            self.identifiers.get(&(group.instance, **server)).is_some_and(|identifier| identifier == named)
+        };
+        let named = || group.servers.iter().filter(is_named).copied();
+        let of_lease = || {
+            let lessor = keys.iter().filter_map(|key| pools.live(key)).find_map(|slot| pools.server(slot))?;
+            group.servers.iter().copied().find(|server| IpAddr::V6(*server) == lessor)
+        };
+        let mut chosen: Vec<_> = match message.kind {
+            Some(Type::Request) => named().collect(),
+            _ => of_lease().into_iter().collect(),
+        };
+        if chosen.is_empty() {
+            chosen = match message.kind {
+                Some(Type::Request) => of_lease().into_iter().collect(),
+                _ => named().collect(),
+            };
+        }
+        if message.kind == Some(Type::Renew) {
+            chosen.retain(|server| !servers.is_silent((group.instance, (*server).into())));
+        }
+        chosen
+    }
+
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
+        self.end(pools, slot);
+        pools.release(slot);
+    }
+
+    fn end(&mut self, pools: &Pools, slot: u32) {
         self.actions.cancel(pools.place(slot));
         if pools.lease(slot).state() == State::Bound {
             self.actions.erase(pools.record(slot));
         }
-        pools.release(slot);
+    }
+
+    /// The lease in a slot ends by other means than a message: its REPLY, if one waits for the store, does not go out.
+    pub fn cancel(&mut self, pools: &Pools, slot: u32) {
+        self.actions.cancel(pools.place(slot));
     }
 
     /// Handles a server's message. Also returns what its request came with, if there is one.
@@ -324,7 +381,8 @@ impl<C: Copy> Relay<C> {
         received: &FromServer<'_>,
     ) -> Result<(Outcome, C), Outcome> {
         let message = RelayReply::parse(received.octets).ok_or(Outcome::ReplyMalformed)?;
-        if !servers.answered((received.instance, received.from.into())) {
+        let server = (received.instance, received.from.into());
+        if !servers.has(server) {
             return Err(Outcome::Stranger);
         }
         let id = (message.xid, message.peer);
@@ -337,6 +395,7 @@ impl<C: Copy> Relay<C> {
         if message.client.unwrap_or_default() != request.duid {
             return Err(Outcome::NotOurs);
         }
+        servers.answered(server);
         let pools = pools.get_mut(group.instance).ok_or(Outcome::Outside)?;
         const ADVERTISE: u8 = Type::Advertise as u8;
         const REPLY: u8 = Type::Reply as u8;
@@ -345,9 +404,18 @@ impl<C: Copy> Relay<C> {
             REPLY => Type::Reply,
             _ => return Err(Outcome::ReplyMalformed),
         };
+        if let Some(identifier) = message.server.filter(|duid| duid.len() <= MAX_DUID) {
+            let known = self.identifiers.entry((group.instance, received.from)).or_default();
+            if known != identifier {
+                *known = identifier.to_vec();
+            }
+        }
         let reply = Reply { line: request.line, to: request.to, kind, octets: message.inner.to_vec() };
         let reply = Output::ToClient(reply);
-        let binds = matches!(request.kind, Type::Solicit | Type::Request | Type::Renew | Type::Rebind);
+        // A lease in whatever REPLY is one that the client may take.
+        let binds = matches!(request.kind, Type::Solicit | Type::Request | Type::Renew | Type::Rebind)
+            || message.temporary
+            || message.ias.iter().any(|ia| ia.lease.is_some());
         let outcome = match kind {
             Type::Advertise => {
                 may_claim_all(pools, &group, &request, &message)?;
@@ -362,6 +430,8 @@ impl<C: Copy> Relay<C> {
         };
         if kind == Type::Advertise {
             self.waiting.find_mut(&id, is_it).into_iter().for_each(|known| known.answered = true);
+            // What follows is a REQUEST of its own transaction.
+            self.waiting.shorten(now, &id, is_it);
         } else {
             self.waiting.take(&id, is_it);
         }
@@ -379,22 +449,24 @@ impl<C: Copy> Relay<C> {
         if self.actions.waiting() >= self.most_stored {
             return Err(Outcome::StoreFull);
         }
-        let taken_over = may_claim_all(pools, group, request, message)?;
-        let outcome = if taken_over.is_empty() { Outcome::Replied } else { Outcome::Moved };
-        taken_over.into_iter().for_each(|holder| self.give_back(pools, holder));
-        let mut claimed = Vec::new();
-        for ia in &message.ias {
-            let key = request.key(ia);
-            let live = pools.find(&key).filter(|slot| pools.lease(*slot).state() != State::Idle);
-            let Some((address, prefix_len, valid)) = ia.lease else {
-                // NoBinding, NoAddrsAvail, or a valid lifetime of 0: the client has it no more.
-                live.into_iter().for_each(|slot| self.give_back(pools, slot));
-                continue;
-            };
-            if let Some(slot) = live.filter(|slot| pools.address(*slot) != address) {
+        let replaced = may_claim_all(pools, group, request, message)?;
+        let without = message.ias.iter().filter(|ia| ia.lease.is_none() && ia.ended);
+        let over: Vec<_> = without.filter_map(|ia| pools.live(&request.key(ia.kind, ia.iaid))).collect();
+        if over.iter().any(|slot| !may_end(pools, *slot, server.into(), &group.servers)) {
+            return Err(Outcome::OtherServer);
+        }
+        let outcome = if replaced.takes_over { Outcome::Moved } else { Outcome::Replied };
+        let ended = over.into_iter().chain(replaced.ended);
+        ended.for_each(|slot| {
+            if pools.lease(slot).state() != State::Idle {
                 self.give_back(pools, slot);
             }
+        });
+        let mut claimed = Vec::new();
+        for ia in &message.ias {
+            let Some((address, prefix_len, valid)) = ia.lease else { continue };
             let learnt = Learnt { server: Some(server.into()), address };
+            let key = request.key(ia.kind, ia.iaid);
             let slot = pools.claim(key, request.group, (learnt, prefix_len), now, HOLD)?;
             claimed.push((slot, (now + Duration::from_secs(valid.into())).secs()));
         }
@@ -413,21 +485,52 @@ impl<C: Copy> Relay<C> {
     }
 }
 
-/// Whether all leases of a server's message have a place; returns the slots of those that the client takes over.
+/// Whether all leases of a server's message have a place; what they take the place of.
 fn may_claim_all<C>(
     pools: &Pools,
     group: &Group,
     request: &Waiting<C>,
     message: &RelayReply<'_>,
-) -> Result<Vec<u32>, Outcome> {
-    let mut taken_over = Vec::new();
-    for ia in &message.ias {
-        let Some((address, prefix_len, _)) = ia.lease else { continue };
-        let key = request.key(ia);
-        match pools.may_claim(&key, request.group, address, prefix_len) {
-            Err(NotClaimed::Taken(holder)) if takes_over(pools, holder, &key, group.moves) => taken_over.push(holder),
-            other => other?,
-        }
+) -> Result<Replaced, Outcome> {
+    if message.temporary || message.ias.iter().any(|ia| ia.several) {
+        return Err(Outcome::SeveralLeases);
     }
-    Ok(taken_over)
+    let leases = message.ias.iter().filter_map(|ia| Some((ia, ia.lease?)));
+    let wanted = leases.map(|(ia, (address, len, _))| (request.key(ia.kind, ia.iaid), address, len));
+    let takes_over = |holder, key: &LeaseKey| takes_over(pools, holder, key, group.moves);
+    Ok(pools.may_claim_all(request.group, &wanted.collect::<Vec<_>>(), takes_over)?)
+}
+
+/// The leases that a RELEASE or DECLINE gives up: each of its identity associations is one of the client. Of a message with
+/// [`MAX_IAS`] some may not have been read.
+fn given_up(pools: &Pools, message: &Message<'_>, keys: &[LeaseKey]) -> Result<Vec<u32>, Outcome> {
+    if keys.is_empty() || keys.len() >= MAX_IAS {
+        return Err(Outcome::NotTheLease);
+    }
+    let own = keys.iter().zip(&message.ias).map(|(key, ia)| {
+        let slot = pools.live(key).filter(|slot| ia.address == Some(pools.address(*slot)));
+        slot.ok_or(Outcome::NotTheLease)
+    });
+    let mut slots = own.collect::<Result<Vec<_>, _>>()?;
+    slots.sort_unstable();
+    slots.dedup();
+    Ok(slots)
+}
+
+/// Whether a client that asks for leases may have those of them that it has not: servers keep what they grant, also if the
+/// REPLY is dropped here. What it takes over needs no room.
+fn may_ask(
+    pools: &Pools,
+    (group, number): (&Group, u16),
+    message: &Message<'_>,
+    keys: &[LeaseKey],
+) -> Result<(), Outcome> {
+    let ended = keys.iter().zip(&message.ias).filter_map(|(key, ia)| {
+        let holder = pools.holder(number, ia.kind, ia.address?)?;
+        (takes_over(pools, holder, key, group.moves) && pools.lease(holder).key() != *key).then_some(holder)
+    });
+    let mut ended: Vec<_> = ended.collect();
+    ended.sort_unstable();
+    ended.dedup();
+    pools.has_room(number, &ended, keys).map_err(|refusal| NotClaimed::Limit(refusal).into())
 }

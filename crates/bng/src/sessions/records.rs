@@ -255,6 +255,7 @@ impl Sessions {
         let pools = &mut self.pools[instance];
         let keys: Vec<_> = pools.granted().map(|slot| pools.lease(slot).key()).collect();
         for key in keys.iter().filter(|key| Identity::of(&key.client, vlans) == identity) {
+            pools.find(key).into_iter().for_each(|slot| self.relays.cancel(pools, slot));
             match key.kind {
                 Kind::Ip4 => self.dhcp4.end(pools, key),
                 Kind::Na | Kind::Pd => self.dhcp6.end(pools, key),

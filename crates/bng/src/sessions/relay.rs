@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use access::dhcp4;
 use access::dhcp6::{self, SERVER_PORT};
+use access::lease::Kind;
+use access::pool::Pools;
 use access::relay::{Event, Servers, TransactionLimits, v4, v6};
 use access::subscriber::Identity;
 use access::{Action, Time};
@@ -45,12 +47,21 @@ impl Groups {
     }
 }
 
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    line: access::Line,
+    /// The client's hardware address.
+    client: Mac,
+    path: ReplyPath,
+}
+
 /// The relay agents of both families, and their servers.
 pub struct Relays {
     /// DHCPv4.
-    pub v4: v4::Relay<ReplyPath>,
+    pub v4: v4::Relay<Origin>,
     /// DHCPv6.
-    pub v6: v6::Relay<ReplyPath>,
+    pub v6: v6::Relay<Origin>,
     /// All servers.
     pub servers: Servers,
     /// Servers whose next hop is still to be asked for.
@@ -78,6 +89,14 @@ impl Relays {
         self.v4.follow(groups.v4);
         self.v6.follow(groups.v6);
         self.unresolved = all;
+    }
+
+    /// The lease in a slot ends without a message: no reply that grants it goes out.
+    pub(super) fn cancel(&mut self, pools: &Pools, slot: u32) {
+        match pools.lease(slot).key().kind {
+            Kind::Ip4 => self.v4.cancel(pools, slot),
+            Kind::Na | Kind::Pd => self.v6.cancel(pools, slot),
+        }
     }
 
     /// When requests that wait are looked at.
@@ -139,7 +158,8 @@ impl Sessions {
         let circuit = self.circuit(control, request.line);
         let Some(pools) = self.pools.get_mut(instance) else { return false };
         let relays = &mut self.relays;
-        relays.v4.receive_client((pools, &mut relays.servers), now, request, (&circuit, path));
+        let origin = Origin { line: request.line, client: request.source, path };
+        relays.v4.receive_client((pools, &mut relays.servers), now, request, (&circuit, origin));
         self.act_relay4(control, Some(path), now);
         true
     }
@@ -156,7 +176,8 @@ impl Sessions {
         let circuit = self.circuit(control, request.line);
         let Some(pools) = self.pools.get_mut(instance) else { return false };
         let relays = &mut self.relays;
-        relays.v6.receive_client((pools, &mut relays.servers), now, request, (&circuit, path));
+        let origin = Origin { line: request.line, client: request.client, path };
+        relays.v6.receive_client((pools, &mut relays.servers), now, request, (&circuit, origin));
         self.act_relay6(control, Some(path), now);
         true
     }
@@ -169,15 +190,28 @@ impl Sessions {
         match frames::read(&packet.frame) {
             Some(Carried::Dhcp4(from, octets)) => {
                 let received = v4::FromServer { instance, from, octets };
-                let (_, path) = relays.v4.receive_server((&mut self.pools, &mut relays.servers), now, &received);
-                self.act_relay4(control, path, now);
+                let (outcome, origin) =
+                    relays.v4.receive_server((&mut self.pools, &mut relays.servers), now, &received);
+                self.act_relay4(control, origin.map(|origin| origin.path), now);
+                let is_granted = matches!(outcome, v4::Outcome::Acknowledged | v4::Outcome::Moved);
+                self.renew_prefix_of(origin.filter(|_| is_granted), now);
             }
             Some(Carried::Dhcp6(from, octets)) => {
                 let received = v6::FromServer { instance, from, octets };
-                let (_, path) = relays.v6.receive_server((&mut self.pools, &mut relays.servers), now, &received);
-                self.act_relay6(control, path, now);
+                let (outcome, origin) =
+                    relays.v6.receive_server((&mut self.pools, &mut relays.servers), now, &received);
+                self.act_relay6(control, origin.map(|origin| origin.path), now);
+                let is_granted = matches!(outcome, v6::Outcome::Replied | v6::Outcome::Moved);
+                self.renew_prefix_of(origin.filter(|_| is_granted), now);
             }
             _ => self.counts.unreadable += 1,
+        }
+    }
+
+    /// A client has a lease of a server: the prefix that it is advertised lasts, too.
+    fn renew_prefix_of(&mut self, origin: Option<Origin>, now: Time) {
+        if let Some(Origin { line, client, path }) = origin {
+            self.renew_prefix(line, path.group, client, path, now);
         }
     }
 

@@ -48,15 +48,17 @@ impl SlowPath {
         }
     }
 
-    /// A packet of control's own to the core. One that there is no buffer or port for is lost, as on a link.
+    /// A packet of control's own to the core.
     pub(crate) fn send_to_core(&mut self, instance: InstanceId, packet: &[u8], state: &State, env: &mut Env) {
         // A worker that slept has no forwarding tables in hand yet: it has when the packet leaves the queue.
-        let Some(port) = state.directory.core_port(instance) else { return };
+        let Some(port) = state.directory.core_port(instance) else {
+            return env.stats.drop_outside(drops::NO_ROUTE, packet.len());
+        };
         let made = make(env, |space| {
             space.get_mut(..packet.len())?.copy_from_slice(packet);
             Some(packet.len())
         });
-        let Some(mut frame) = made else { return };
+        let Some(mut frame) = made else { return env.stats.drop_outside(drops::NO_FRAME, packet.len()) };
         (frame.meta.l3, frame.meta.port) = (0, port);
         // Counted when it leaves the queue, as released.
         self.own.put(Reinject::Core, frame, env);
