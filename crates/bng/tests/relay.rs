@@ -1,11 +1,12 @@
 //! Subscribers whose leases a DHCP server of the core grants, through a whole gateway between memory wires.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use testkit::golden::Subject as _;
+use wire::{Mac, ndp};
 
 use crate::device::Device;
-use crate::golden_cases::{ACC_MAC, BASE, CORE_MAC, ROUTER_MAC, eth, ip4};
+use crate::golden_cases::{ACC_MAC, BASE, CORE_MAC, ROUTER_MAC, eth, ip4, ip6};
 use crate::sessions::{Client, exchange, talks};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
@@ -14,8 +15,13 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The base configuration, whose N:1 group has its leases of a server.
 fn device() -> Device {
-    let relay = "[group.sessions.relay]\nservers = [\"198.18.0.254\"]\n\n[[group]]\nname = \"single\"";
-    let base = BASE.replacen("[[group]]\nname = \"single\"", relay, 1);
+    start(BASE, "")
+}
+
+/// As [`device`], with these keys of the group's sessions.
+fn start(base: &str, sessions: &str) -> Device {
+    let relay = format!("[group.sessions]\n{sessions}\n[group.sessions.relay]\nservers = [\"198.18.0.254\"]\n\n");
+    let base = base.replacen("[[group]]\nname = \"single\"", &format!("{relay}[[group]]\nname = \"single\""), 1);
     let config: toml::Table = base.parse().expect("TOML");
     Device::start(&config).expect("it starts")
 }
@@ -94,6 +100,33 @@ fn relayed_lease_ends_when_the_server_said() {
     device.settle();
     assert!(!talks(&mut device, client(1), ACC_MAC, address));
     assert_eq!(device.control.sessions().expect("sessions").leases(), 0);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn relayed_renewal_renews_the_advertised_prefix() {
+    let with_v6 = "ipv6_wan = [\"2001:db8:200::/48\"]\ngateways = [\"100.65.0.1\", \"fe80::1\"]";
+    let base = BASE.replacen("gateways = [\"100.65.0.1\"]", with_v6, 1);
+    let mut device = start(&base, "ipv6 = \"slaac\"\nipv6_valid_seconds = 600\nipv6_preferred_seconds = 300");
+    let (host, address) = (client(1), Ipv4Addr::new(100, 65, 0, 50));
+    let ask = ndp::Repr::RouterSolicit { source: Some(Mac(host.mac)) };
+    let (from, routers) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 7), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2));
+    let ask = ip6(from, routers).ndp(ask);
+    assert_eq!(exchange(&mut device, &host.line([0x33, 0x33, 0, 0, 0, 2]).carrying(&ask).build()).len(), 1);
+    let leases = |device: &Device| device.control.sessions().expect("sessions").leases();
+    assert_eq!(leases(&device), 1);
+    device.turn_to(500 * SECOND);
+    device.settle();
+    device.received("acc");
+    let request = forwarded(&mut device, &host.dhcp4(3, &[(50, &address.octets())]));
+    reply(&mut device, &request, 5, address);
+    assert_eq!(leases(&device), 2);
+    device.turn_to(700 * SECOND);
+    device.settle();
+    assert_eq!(leases(&device), 1, "the address has ended after 120 s, the prefix lasts 600 s from then");
+    device.turn_to(1102 * SECOND);
+    device.settle();
+    assert_eq!(leases(&device), 0);
     device.close().expect("nothing lost");
 }
 
