@@ -25,8 +25,8 @@ pub fn expire(
     })
 }
 
-/// As [`expire`], of pools of which a relay agent has leases, too: `ended` is called for each granted lease that ends, while it
-/// is still there.
+/// As [`expire`], of pools of which a relay agent has leases, too: `ended` is called for each granted lease that ends,
+/// while it is still there.
 pub fn expire_with(
     pools: &mut Pools,
     (dhcp4, dhcp6): (&mut Dhcp4Server, &mut Dhcp6Server),

@@ -101,8 +101,8 @@ impl Pools {
         Ok(replaced)
     }
 
-    /// Whether leases of these keys are within the limits once those in the slots of `ended` have ended. Leases that are
-    /// there, and stay, need no room.
+    /// Whether leases of these keys are within the limits once those in the slots of `ended` have ended. Leases that
+    /// are there, and stay, need no room.
     ///
     /// # Errors
     /// The limit that is reached.
@@ -152,9 +152,9 @@ impl Pools {
         self.pools[usize::from(pool)].holder(block)
     }
 
-    /// Ends a lease whose address the client has declined to another server, which has it rest. Here it does not, but for
-    /// [`Limits::quarantine`](super::Limits::quarantine) it counts against the line and VLAN pair, so that a line cannot
-    /// have a whole pool of that server rest.
+    /// Ends a lease whose address the client has declined to another server, which has it rest. Here it does not, but
+    /// for [`Limits::quarantine`](super::Limits::quarantine) it counts against the line and VLAN pair, so that a line
+    /// cannot have a whole pool of that server rest.
     pub(crate) fn decline_elsewhere(&mut self, slot: u32, now: Time) {
         if self.lease(slot).state() == State::Idle {
             return;

@@ -54,8 +54,8 @@ pub struct ReplyIa {
     pub kind: Kind,
     /// Its identifier, chosen by the client.
     pub iaid: u32,
-    /// The address or prefix that is valid, its length, and its valid lifetime in seconds. A deprecated one, with a preferred
-    /// lifetime of 0, beside one that is not is left out.
+    /// The address or prefix that is valid, its length, and its valid lifetime in seconds. A deprecated one, with a
+    /// preferred lifetime of 0, beside one that is not is left out.
     pub lease: Option<(Ipv6Addr, u8, u32)>,
     /// There are several leases that are valid, and equally preferred.
     pub several: bool,

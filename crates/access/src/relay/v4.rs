@@ -177,8 +177,8 @@ struct Waiting<C> {
 }
 
 impl<C> Waiting<C> {
-    /// Whether a lease is used, as far as is known, by the circuit that the request came by: hardware addresses of a VLAN
-    /// pair of many lines may be invented.
+    /// Whether a lease is used, as far as is known, by the circuit that the request came by: hardware addresses of a
+    /// VLAN pair of many lines may be invented.
     fn is_of_circuit(&self, pools: &Pools, slot: u32) -> bool {
         self.mark.is_none_or(|mark| pools.is_marked(slot, mark))
     }
@@ -193,7 +193,8 @@ impl<C> Waiting<C> {
     }
 }
 
-/// Whether an ACK has no lease and answers an INFORM; one of the same transaction as a REQUEST has no lease time either.
+/// Whether an ACK has no lease and answers an INFORM; one of the same transaction as a REQUEST has no lease time
+/// either.
 fn is_of_inform<C>(request: &Waiting<C>, message: &ServerMessage<'_>) -> bool {
     let is_of_kind = match request.kind {
         Type::Inform => true,
@@ -203,8 +204,8 @@ fn is_of_inform<C>(request: &Waiting<C>, message: &ServerMessage<'_>) -> bool {
     is_of_kind && message.yiaddr.is_unspecified()
 }
 
-/// Whether a client that asks for a lease may have one more, if it has none: servers keep what they grant, also if the ACK is
-/// dropped here. One that asks for an address which it takes over needs no further one.
+/// Whether a client that asks for a lease may have one more, if it has none: servers keep what they grant, also if the
+/// ACK is dropped here. One that asks for an address which it takes over needs no further one.
 fn may_ask(
     pools: &Pools,
     (group, number): (&Group, u16),
@@ -423,8 +424,8 @@ impl<C: Copy> Relay<C> {
         chosen.filter(|server| group.servers.contains(server)).map(|server| [server])
     }
 
-    /// RELEASE and DECLINE (RFC 2131, 4.4.4 and 4.4.6): there is no reply, so the lease ends now. A declined address rests
-    /// at its server.
+    /// RELEASE and DECLINE (RFC 2131, 4.4.4 and 4.4.6): there is no reply, so the lease ends now. A declined address
+    /// rests at its server.
     fn give_up(
         &mut self,
         (pools, now): (&mut Pools, Time),

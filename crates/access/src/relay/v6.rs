@@ -186,6 +186,10 @@ impl<C: Copy> Relay<C> {
     /// Has other groups from now on. Requests and leases stay.
     pub fn follow(&mut self, groups: impl IntoIterator<Item = (u16, Group)>) {
         self.groups = groups.into_iter().map(|(number, group)| (number, Arc::new(group))).collect();
+        let has = |group: &Group, (instance, server): &(usize, Ipv6Addr)| {
+            group.instance == *instance && group.servers.contains(server)
+        };
+        self.identifiers.retain(|server, _| self.groups.values().any(|group| has(group, server)));
     }
 
     /// How messages of a group are relayed; none: they are not.
@@ -430,8 +434,8 @@ impl<C: Copy> Relay<C> {
         };
         if kind == Type::Advertise {
             self.waiting.find_mut(&id, is_it).into_iter().for_each(|known| known.answered = true);
-            // What follows is a REQUEST of its own transaction.
-            self.waiting.shorten(now, &id, is_it);
+            // What follows a SOLICIT is a REQUEST of its own transaction.
+            self.waiting.shorten(now, &id, |known| is_it(known) && known.kind == Type::Solicit);
         } else {
             self.waiting.take(&id, is_it);
         }
@@ -501,8 +505,8 @@ fn may_claim_all<C>(
     Ok(pools.may_claim_all(request.group, &wanted.collect::<Vec<_>>(), takes_over)?)
 }
 
-/// The leases that a RELEASE or DECLINE gives up: each of its identity associations is one of the client. Of a message with
-/// [`MAX_IAS`] some may not have been read.
+/// The leases that a RELEASE or DECLINE gives up: each of its identity associations is one of the client. Of a message
+/// with [`MAX_IAS`] some may not have been read.
 fn given_up(pools: &Pools, message: &Message<'_>, keys: &[LeaseKey]) -> Result<Vec<u32>, Outcome> {
     if keys.is_empty() || keys.len() >= MAX_IAS {
         return Err(Outcome::NotTheLease);
@@ -517,8 +521,8 @@ fn given_up(pools: &Pools, message: &Message<'_>, keys: &[LeaseKey]) -> Result<V
     Ok(slots)
 }
 
-/// Whether a client that asks for leases may have those of them that it has not: servers keep what they grant, also if the
-/// REPLY is dropped here. What it takes over needs no room.
+/// Whether a client that asks for leases may have those of them that it has not: servers keep what they grant, also if
+/// the REPLY is dropped here. What it takes over needs no room.
 fn may_ask(
     pools: &Pools,
     (group, number): (&Group, u16),
