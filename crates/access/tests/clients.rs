@@ -216,7 +216,7 @@ fn udhcpc_gets_renews_and_releases_a_lease() {
     let path = script.to_str().expect("a UTF-8 path");
     // udhcpc itself renews after a minute at the earliest: a signal has it renew at once.
     let run = "udhcpc -f -R -i left -s \"$0\" -O router -O ntpsrv -O staticroutes & pid=$!
-        sleep 2; kill -USR1 $pid; sleep 2; kill -TERM $pid; wait $pid";
+        sleep 3; kill -USR1 $pid; sleep 5; kill -TERM $pid; wait $pid";
     let (text, _) = output(client(&net, &["sh", "-c", run, path]));
     stop.store(true, Ordering::Relaxed);
     let served = served.join().expect("the server ran");
