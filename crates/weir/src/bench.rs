@@ -59,7 +59,7 @@ pub struct BenchArgs {
     /// An experiment of --list, such as upf-128, or a FILE.toml that describes one (--print has files to copy);
     /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another
     /// CPU wrote, at the loads of --loads); day: a broadband gateway's CPU time over a day of load, with and without
-    /// [park]; suite: all targets, with a verdict a line; or forward: no measurement, but a
+    /// `park`; suite: all targets, with a verdict a line; or forward: no measurement, but a
     /// bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "EXPERIMENT", default_value = "", hide_default_value = true)]
     pub profile: String,
