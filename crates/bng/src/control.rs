@@ -1,7 +1,9 @@
 //! The control side of a broadband gateway: subscribers, forwarding tables and neighbours, and the other end of the workers'
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod in_kernel;
 mod moves;
+mod names;
 mod originate;
 mod queries;
 mod reload;
@@ -24,8 +26,7 @@ use wire::Mac;
 
 use steer_ports::Waits;
 
-use crate::config::{Config, GroupPlan, Layout, Slice6, parse_mac};
-use crate::fast;
+use crate::config::{Config, GroupPlan, Layout, Slice6};
 use crate::gateway::{Answer, Blocks, Command};
 use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
@@ -33,7 +34,6 @@ use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
 use crate::shaper::{Queued, Shaper};
 use crate::slow::{ControlPacket, Event};
-use crate::steer::Directory;
 use crate::subscribers::{Place, Refused, Usage};
 
 /// Control's ends of one worker.
@@ -73,22 +73,6 @@ impl Link {
             }
             self.waker.nudge();
         }
-    }
-}
-
-/// The in-kernel path, as control keeps its tables.
-struct InKernelPath {
-    publisher: fast::Publisher,
-    /// What rules had matched there when lists were replaced last.
-    hits_before: Vec<(u64, u64)>,
-}
-
-impl InKernelPath {
-    /// What the rule of a counter has matched there since lists were replaced last; `first`: their first counter.
-    fn hits(&self, first: u32, counter: u32) -> (u64, u64) {
-        let (packets, bytes) = self.publisher.path().hits(first + counter);
-        let before = self.hits_before.get(counter as usize).copied().unwrap_or_default();
-        (packets.saturating_sub(before.0), bytes.saturating_sub(before.1))
     }
 }
 
@@ -146,7 +130,7 @@ pub struct Control {
     /// Access lists; none: there were none at start.
     lists: Option<LiveLists>,
     /// The in-kernel path; none: there is none.
-    fast: Option<InKernelPath>,
+    fast: Option<in_kernel::InKernelPath>,
     /// Commands to write subscribers anew that workers have not carried out.
     refreshing: usize,
     /// A profile wrote DSCPs at start.
@@ -261,40 +245,6 @@ impl Control {
         this
     }
 
-    /// Keeps the program's tables as its own from now on.
-    pub fn set_fast_path(&mut self, mut publisher: fast::Publisher, directory: &Directory) {
-        let plan = self.neighbourhood.plan();
-        publisher.publish(plan, &plan.compile());
-        publisher.publish_places(directory, self.prefix_lengths());
-        if let Some(lists) = &self.lists {
-            publisher.publish_lists(lists.reader().get());
-        }
-        self.fast = Some(InKernelPath { publisher, hits_before: Vec::new() });
-    }
-
-    /// The lengths of subscribers' IPv6 prefixes that the in-kernel path looks up: the longest that there are, and the longest
-    /// first, as an address may lie in a prefix of another subscriber's that begins alike.
-    fn prefix_lengths(&self) -> [u8; fast::LENGTHS] {
-        let slices = self.layout.groups.iter().flat_map(|group| group.v6.iter().map(|slice| slice.length));
-        let fixed =
-            self.subscribers().flat_map(|spec| spec.pd.map(|(_, len)| len).into_iter().chain(spec.wan.map(|_| 64)));
-        let mut all: Vec<u8> = Vec::new();
-        for length in slices.chain(fixed) {
-            if !all.contains(&length) {
-                all.push(length);
-            }
-        }
-        all.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
-        let mut lengths = [0; fast::LENGTHS];
-        lengths.iter_mut().zip(all).for_each(|(to, length)| *to = length);
-        lengths
-    }
-
-    /// What the in-kernel path has counted; none: there is none.
-    pub fn fast_path(&self) -> Option<fast::Counts> {
-        self.fast.as_ref().map(|fast| fast.publisher.path().counts())
-    }
-
     /// Counters of access lists' rules that there may ever be.
     pub fn list_counters(&self) -> u32 {
         self.lists.as_ref().map_or(0, |lists| lists.hits().len())
@@ -400,63 +350,6 @@ impl Control {
     /// The subscriber of a number, if there is one.
     pub fn subscriber(&self, handle: u32) -> Option<&SubscriberSpec> {
         self.subscribers.get(handle as usize)?.as_ref()
-    }
-
-    /// A subscriber's name: its entry's, or its group and line.
-    pub fn name(&self, spec: &SubscriberSpec) -> String {
-        let entries = &self.layout.entries;
-        let at = entries.partition_point(|first| *first <= spec.handle).checked_sub(1);
-        let entry = at.and_then(|at| Some((self.config.subscriber.get(at)?, entries[at])));
-        match entry.and_then(|(entry, first)| Some((entry.name.as_ref()?, entry.count, spec.handle - first))) {
-            Some((name, 1, 0)) => name.clone(),
-            Some((name, count, n)) if count > 1 && n < count => format!("{name}{}", n + 1),
-            _ => {
-                let group = &self.config.group[usize::from(spec.group)].name;
-                let port = &self.config.port[usize::from(spec.line.port)].name;
-                let name = format!("{group}/{port}:{}.{}", spec.line.s_vlan, spec.line.c_vlan);
-                match spec.mac.filter(|_| self.layout.groups[usize::from(spec.group)].shared) {
-                    Some(mac) => format!("{name}/{}", Mac(mac)),
-                    None => name,
-                }
-            }
-        }
-    }
-
-    /// The subscriber of that name. Names are taken apart, not made: there may be very many subscribers.
-    pub fn find(&self, name: &str) -> Option<&SubscriberSpec> {
-        let entries = self.config.subscriber.iter().zip(&self.layout.entries);
-        let mut named = entries.filter_map(|(entry, first)| {
-            let rest = name.strip_prefix(entry.name.as_deref()?)?;
-            match (entry.count, rest) {
-                (1, "") => Some(*first),
-                (1, _) => None,
-                (count, rest) => {
-                    let n: u32 = rest.parse().ok().filter(|n| (1..=count).contains(n))?;
-                    Some(first + n - 1)
-                }
-            }
-        });
-        let by_entry = named.find_map(|handle| self.subscribers.get(handle as usize)?.as_ref());
-        by_entry.or_else(|| self.find_line(name)).filter(|spec| self.name(spec) == name)
-    }
-
-    /// The subscriber with a name of the form `group/port:s_vlan.c_vlan`, and `/mac` where lines share VLANs.
-    fn find_line(&self, name: &str) -> Option<&SubscriberSpec> {
-        let (rest, mac) = match name.rsplit_once('/') {
-            Some((rest, text)) if text.matches(':').count() == 5 => (rest, Some(parse_mac(text)?)),
-            _ => (name, None),
-        };
-        let (place, vlans) = rest.rsplit_once(':')?;
-        let (s_vlan, c_vlan) = vlans.split_once('.')?;
-        let (s_vlan, c_vlan): (u16, u16) = (s_vlan.parse().ok()?, c_vlan.parse().ok()?);
-        let is_it = |spec: &&SubscriberSpec| {
-            (spec.line.s_vlan, spec.line.c_vlan) == (s_vlan, c_vlan) && mac.is_none_or(|mac| spec.mac == Some(mac)) && {
-                let group = &self.config.group[usize::from(spec.group)].name;
-                let port = &self.config.port[usize::from(spec.line.port)].name;
-                place.strip_prefix(group.as_str()).and_then(|rest| rest.strip_prefix('/')) == Some(port.as_str())
-            }
-        };
-        self.subscribers().find(is_it)
     }
 
     /// Installs a subscriber, or changes the one of that handle.

@@ -54,7 +54,7 @@ impl Parcel {
 
 /// What the old owner is told of a group that leaves.
 pub struct Leave {
-    /// The group.
+    /// Number of the group that moves.
     pub group: u16,
     /// The group's subscribers.
     pub handles: Box<[u32]>,
@@ -72,7 +72,7 @@ pub struct Leave {
 
 /// What the new owner is told of a group that comes.
 pub struct Come {
-    /// The group.
+    /// Number of the group that moves.
     pub group: u16,
     /// The old owner.
     pub from: Owner,

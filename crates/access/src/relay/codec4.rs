@@ -117,7 +117,7 @@ pub fn to_client4(octets: &[u8], agent: Option<&[u8]>) -> Option<Vec<u8>> {
 pub struct ServerMessage<'a> {
     /// OFFER, ACK or NAK.
     pub kind: Type,
-    /// Transaction identifier.
+    /// Transaction identifier, the client's.
     pub xid: u32,
     /// The broadcast bit of `flags`.
     pub broadcast: bool,

@@ -47,13 +47,13 @@ struct Health {
 pub struct ServerView {
     /// Number of the VRF it is reached in.
     pub instance: usize,
-    /// Its address.
+    /// Where requests to it go.
     pub address: IpAddr,
     /// It does not answer.
     pub is_silent: bool,
     /// Requests sent to it.
     pub requests: u64,
-    /// Its replies.
+    /// Replies of it that answered a request.
     pub replies: u64,
     /// Requests since its last reply.
     pub unanswered: u32,

@@ -137,9 +137,9 @@ pub enum Output {
         group: u16,
         /// Source address: giaddr.
         from: Ipv4Addr,
-        /// The server.
+        /// The server that it goes to.
         to: Ipv4Addr,
-        /// UDP payload.
+        /// The DHCP message, without UDP header.
         octets: Vec<u8>,
     },
     /// To the client.
@@ -151,9 +151,9 @@ pub enum Output {
 pub struct FromServer<'a> {
     /// Number of the VRF that it came in.
     pub instance: usize,
-    /// Source address.
+    /// Source address of the datagram.
     pub from: Ipv4Addr,
-    /// UDP payload.
+    /// The DHCP message, without UDP header.
     pub octets: &'a [u8],
 }
 

@@ -111,9 +111,9 @@ pub enum Output {
     ToServer {
         /// Number of the subscriber group.
         group: u16,
-        /// Source address.
+        /// Source address of the datagram.
         from: Ipv6Addr,
-        /// The server.
+        /// The server that it goes to.
         to: Ipv6Addr,
         /// UDP payload: a Relay-forward.
         octets: Vec<u8>,
@@ -127,9 +127,9 @@ pub enum Output {
 pub struct FromServer<'a> {
     /// Number of the VRF that it came in.
     pub instance: usize,
-    /// Source address.
+    /// Source address of the datagram.
     pub from: Ipv6Addr,
-    /// UDP payload.
+    /// The DHCPv6 message, without UDP header.
     pub octets: &'a [u8],
 }
 

@@ -84,9 +84,9 @@ fn hops() -> u8 {
 /// How a group's messages are relayed, by family; none: the gateway leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelayPlan {
-    /// DHCPv4.
+    /// To DHCPv4 servers, if there are any.
     pub v4: Option<v4::Group>,
-    /// DHCPv6.
+    /// To DHCPv6 servers, if there are any.
     pub v6: Option<v6::Group>,
 }
 

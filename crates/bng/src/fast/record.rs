@@ -33,7 +33,7 @@ pub mod traits {
 fast_path_records! {
     /// What passed in one direction: IPv4, IPv6.
     Passed { packets: [u64; 2], bytes: [u64; 2], }
-    /// A subscriber.
+    /// A subscriber as the program has it.
     Session {
         state: u32, ipv4: u32, handle: u32, instance: u16, worker: u16, line: u64, wan: u64, pd: u64, pd_mask: u64,
         mtu: u16, acl: [u16; 2], overhead: u8, flags: u8, port: u8, len: u8, spare: [u8; 6], link: [u8; 22],
@@ -54,7 +54,7 @@ fast_path_records! {
 }
 
 impl Passed {
-    /// Nothing.
+    /// Nothing has passed.
     pub const NONE: Self = Self { packets: [0; 2], bytes: [0; 2] };
 }
 

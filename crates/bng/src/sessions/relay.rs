@@ -58,11 +58,11 @@ pub struct Origin {
 
 /// The relay agents of both families, and their servers.
 pub struct Relays {
-    /// DHCPv4.
+    /// The relay agent of DHCPv4.
     pub v4: v4::Relay<Origin>,
-    /// DHCPv6.
+    /// The relay agent of DHCPv6.
     pub v6: v6::Relay<Origin>,
-    /// All servers.
+    /// Servers of all groups, and which of them answer.
     pub servers: Servers,
     /// Servers whose next hop is still to be asked for.
     unresolved: Vec<(usize, IpAddr)>,
