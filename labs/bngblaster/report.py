@@ -1,18 +1,32 @@
 #!/usr/bin/env python3
 """A row of docs/labs/bngblaster.md from BNG Blaster's report; exit code 1 if sessions or packets are missing.
 
-usage: report.py REPORT TPID MODEL PPS
-       report.py --stop SOCKET          has BNG Blaster stop its traffic
+usage: report.py REPORT TPID MODEL PPS STREAMS
+       report.py --start|--stop SOCKET  has BNG Blaster start or stop its traffic
+       report.py --streams SOCKET       what its streams have sent and received, as JSON
 """
-import json, socket, sys
+import json, os, socket, sys
 
-if sys.argv[1] == "--stop":
+
+def ask(path, command):
+    """BNG Blaster's answer at its control socket."""
+    answer = b""
     with socket.socket(socket.AF_UNIX) as control:
-        control.connect(sys.argv[2])
-        control.sendall(b'{"command": "session-traffic-stop"}')
-        print("traffic stops:", control.recv(4096).decode().strip())
+        control.connect(path)
+        control.sendall(json.dumps({"command": command}).encode())
+        while part := control.recv(1 << 16):
+            answer += part
+    return json.loads(answer)
+
+
+if sys.argv[1] in ("--start", "--stop"):
+    print("traffic:", sys.argv[1][2:], ask(sys.argv[2], "traffic-" + sys.argv[1][2:])["status"])
     sys.exit()
-path, tpid, model, pps = sys.argv[1:5]
+if sys.argv[1] == "--streams":
+    commands = ("access-interfaces", "network-interfaces", "stream-stats")
+    print(json.dumps({command: ask(sys.argv[2], command)[command] for command in commands}))
+    sys.exit()
+path, tpid, model, pps, streams = sys.argv[1:6]
 report = json.load(open(path))["report"]
 access, network = report["access-interfaces"], report["network-interfaces"]
 sides = (("up", network, access), ("down", access, network))
@@ -31,6 +45,19 @@ for way, receivers, senders in sides:
             parts.append(f"{received:,} of {sent:,}" + (f", {lost:,} gaps" if lost else "") + (f", {wrong:,} wrong" if wrong else ""))
             missing += sent - received
     cells.append("; ".join(parts) or "none")
+if os.path.exists(streams):
+    found = json.load(open(streams))
+    flows, missing = found["stream-stats"], 0
+    cells, pps = [], "streams"
+    for way, receivers, senders in (("up", "network", "access"), ("down", "access", "network")):
+        sent, received, lost = (
+            total(found[f"{side}-interfaces"], f"{key}-streams")
+            for side, key in ((senders, "tx-packets"), (receivers, "rx-packets"), (receivers, "rx-loss-packets"))
+        )
+        missing += lost + abs(sent - received)
+        cells.append(f"{received:,} of {sent:,}, {lost:,} gaps")
+    print(f"flows: {flows['verified-flows']:,} of {flows['total-flows']:,} received")
+    missing += flows["total-flows"] - flows["verified-flows"]
 asked, there = report["sessions"], report["sessions-established"]
 protocol = access[0]["protocol-stats"]
 print(f"BNG Blaster {report.get('version', '?')}; timeouts: DHCP {protocol['dhcp-timeout']}, DHCPv6 {protocol['dhcpv6-timeout']}; "
