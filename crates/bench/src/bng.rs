@@ -11,7 +11,7 @@ mod settings;
 
 use bng::assemble::assemble;
 use bng::gateway::BroadbandGateway;
-use frame::Caps;
+use frame::{ArenaConfig, Caps};
 use traffic::Clock;
 use wire::Mac;
 
@@ -46,6 +46,15 @@ impl UnderTest for BngUnderTest {
         (self.settings.subscribers, self.settings.subscribers.into())
     }
 
+    fn frames(&self) -> ArenaConfig {
+        let few = ArenaConfig { slots: 2048, ..ArenaConfig::default() };
+        if self.settings.is_filled() { ArenaConfig { slots: self.settings.buffers(1), ..few } } else { few }
+    }
+
+    fn waiting(gateway: &BroadbandGateway) -> u64 {
+        gateway.state().shaper.as_ref().map_or(0, |shaper| shaper.held() as u64)
+    }
+
     fn memory_ports(&self) -> Vec<Caps> {
         [ACCESS_MAC, CORE_MAC].map(|mac| Caps { kind: "memory", mac, mtu: 1500, ..Caps::default() }).into()
     }
@@ -66,7 +75,8 @@ impl UnderTest for BngUnderTest {
     }
 
     fn bytes(gateway: &BroadbandGateway) -> usize {
-        gateway.state().subscribers.bytes()
+        let state = gateway.state();
+        state.subscribers.bytes() + state.shaper.as_ref().map_or(0, |shaper| shaper.memory())
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {

@@ -54,6 +54,9 @@ pub struct Report {
     pub drops: BTreeMap<String, u64>,
     /// Packets that the gateway's ports lost, by `port.counter`.
     pub lost_at_ports: BTreeMap<String, u64>,
+    /// Packets that wait in the gateway's queues, in the mean of all turns.
+    #[serde(default)]
+    pub packets_waiting: f64,
     /// Heap allocations of the workers for each packet.
     pub allocations_per_packet: f64,
     /// Slots of packet memory that did not come back.
@@ -225,6 +228,8 @@ impl Report {
             }
         }
         self.allocations_per_packet = allocations as f64 / all.max(1) as f64;
+        let waiting = |window: &Window| window.workers.iter().map(|slice| slice.waiting).sum::<f64>();
+        self.packets_waiting = median(windows.iter().map(waiting));
         let workers = windows.iter().map(|window| window.workers.len()).max().unwrap_or(0);
         let busy = |n: usize| median(windows.iter().filter_map(|w| Some(w.workers.get(n)?.measured.utilisation())));
         self.worker_utilisation = (0..workers).map(busy).collect();

@@ -191,6 +191,9 @@ pub fn facts(r: &Report) -> String {
         r.frames_lost,
         r.packets_missing
     ));
+    if r.packets_waiting > 0.0 {
+        line(format!("{} packets wait in the mean", count(r.packets_waiting as u64)));
+    }
     for (name, n) in &r.drops {
         line(format!("dropped {name}: {}", count(*n)));
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::bng::{self, BngUnderTest};
 use crate::cmts::{CableOptions, CableReport};
 use crate::error::BenchError;
 use crate::host::Host;
@@ -141,6 +142,7 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     suite.verdicts.push(Verdict::at_least("two workers in memory, against one", 1.9, times, "×").under(under));
     suite.results.extend(two.results);
     suite.control(quick, stop, tell)?;
+    suite.broadband(seconds, stop, tell)?;
     suite.cable(seconds, stop, tell)?;
     tell("all kinds of sockets, each beside a bare forwarder");
     let under = UpfUnderTest { settings: Settings::upf_128() };
@@ -243,6 +245,37 @@ impl Suite {
             Verdict::at_most("packets lost beside churn", 0.0, found.churn.lost as f64, "").under(churn),
         ]);
         self.pfcp_sessions = Some(found);
+        Ok(())
+    }
+
+    /// The broadband gateway: policed at two numbers of subscribers, and with its downstream queues filled.
+    fn broadband(&mut self, seconds: f64, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<(), BenchError> {
+        tell("the broadband gateway under the published workload");
+        let options = Options { seconds, ..Options::default() };
+        let measure = |settings| run(&BngUnderTest { settings }, &options, stop);
+        let few = measure(bng::Settings { subscribers: 1000, ..Default::default() })?;
+        let many = measure(bng::Settings::default())?;
+        let open = measure(bng::Settings { shape: true, ..Default::default() })?;
+        // Filled queues cost more: at less than half the rate of empty ones outer VLANs are offered 1.3 times theirs, or more.
+        let fill = (open.mpps * 0.42e6) as u32;
+        let filled = measure(bng::Settings { shape: true, fill, ..Default::default() })?;
+        let cycles = |r: &Report| r.cost.tc_core_cycles.unwrap_or(r.cost.tc_ns * r.cost.tsc_hz / 1e9);
+        let queues = |r: &Report| {
+            let (waiting, lost) = (count(r.packets_waiting as u64), r.loss_ratio * 100.0);
+            format!("{}, {waiting} packets wait, {lost:.0} % refused by full queues", conditions(r))
+        };
+        let times = cycles(&many) / cycles(&few);
+        let missing = [&few, &many, &open, &filled].iter().map(|r| r.packets_missing.abs()).sum::<i64>();
+        self.verdicts.extend([
+            Verdict::at_most("broadband, policing, ACL, accounting", 440.0, cycles(&many), "cycles")
+                .under(conditions(&many)),
+            Verdict::at_most("broadband, 256,000 subscribers against 1,000", 1.5, times, "×").under(conditions(&many)),
+            Verdict::at_most("broadband, a subscriber with queues", 1024.0, filled.bytes_per_subscriber, "B")
+                .under(conditions(&filled)),
+            Verdict::at_most("broadband, queues filled", 700.0, cycles(&filled), "cycles").under(queues(&filled)),
+            Verdict::at_most("broadband, packets unaccounted for", 0.0, missing as f64, "").under("all four above"),
+        ]);
+        self.results.extend([few, many, open, filled]);
         Ok(())
     }
 

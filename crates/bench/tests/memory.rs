@@ -191,6 +191,22 @@ fn a_trial_can_be_interrupted() {
     assert!(begin.elapsed().as_secs() < 20);
 }
 
+/// Queues that hold what they may: every packet leaves, is refused by a full queue, or waits.
+#[test]
+fn filled_queues_of_the_broadband_gateway_account_for_every_packet() {
+    let _alone = alone();
+    let settings = bench::bng::Settings { subscribers: 8000, shape: true, fill: 100_000, ..Default::default() };
+    let report = run(&BngUnderTest { settings }, &options(0.6), &AtomicBool::new(false)).expect("a trial");
+    // 400 subscribers are busy, with five packets each.
+    assert!((1000.0..=2000.0).contains(&report.packets_waiting), "{}", report.packets_waiting);
+    let refused = report.drops.get("downstream.shape.flow_queue_full").copied().unwrap_or(0);
+    let downlink = &report.directions.downlink;
+    assert!(refused > 1000 && downlink.forwarded_packets > 1000, "{refused} refused, {downlink:?}");
+    assert_eq!(report.drops.len(), 1, "{:?}", report.drops);
+    assert_eq!(report.directions.uplink.lost_packets, 0);
+    assert_eq!((report.allocations_per_packet, report.frames_lost, report.packets_missing), (0.0, 0, 0));
+}
+
 #[test]
 fn broadband_gateway_in_memory_loses_nothing() {
     let _alone = alone();

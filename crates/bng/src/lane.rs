@@ -46,6 +46,8 @@ pub struct Lane {
     pub instance: [InstanceId; BURST],
     /// The leaf that it waits in (downstream); [`NO_LEAF`]: it does not wait.
     pub leaf: [u32; BURST],
+    /// The class of that leaf.
+    pub class: [u8; BURST],
     /// Its next hop (upstream).
     pub hop: [u32; BURST],
     /// Packets of lines that are found by hash.
@@ -66,6 +68,7 @@ impl Default for Lane {
             overhead: [0; BURST],
             instance: [0; BURST],
             leaf: [NO_LEAF; BURST],
+            class: [0; BURST],
             hop: [NONE; BURST],
             shared: Live::default(),
             near: Live::default(),

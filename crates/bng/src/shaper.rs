@@ -1,9 +1,9 @@
 //! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
 
-use dataplane::hqos::tree::{CLASSES, ClassCounts, LeafSpec, NodeSpec, Tree, TreeLimits};
+use dataplane::hqos::tree::{CLASSES, ClassCounts, Departed, Departures, LeafSpec, NodeSpec, Tree, TreeLimits};
 use dataplane::hqos::{Lease, Refused};
-use engine::{Burst, Env, Io};
-use frame::{BURST, Frame, flags};
+use engine::{Burst, Env, Io, PortId, Stats};
+use frame::{BURST, Frame, Pool, flags};
 use table::hint::prefetch_index;
 use table::records::LineId;
 
@@ -17,6 +17,15 @@ use crate::subscribers::Subscribers;
 /// The leaf of a subscriber whose packets do not wait.
 pub const NO_LEAF: u32 = u32::MAX;
 
+/// What a leaf's packets are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    /// The subscriber's record.
+    record: LineId,
+    /// Bytes counted beside each IP packet.
+    overhead: u8,
+}
+
 /// A subscriber's queues as tables show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
@@ -28,8 +37,7 @@ pub struct Queued {
 
 /// The queues of one worker.
 pub struct Shaper {
-    /// Leaves' labels are the subscribers' records.
-    tree: Tree<u32>,
+    tree: Tree<Owner>,
     /// Leaves by handle.
     leaves: Vec<u32>,
     free: Vec<u32>,
@@ -49,7 +57,7 @@ impl Shaper {
     /// The queues of a worker, for `expected` subscribers. `leases` are its parts of the ports' rates. Outer VLANs of groups
     /// of other workers have nodes, too: groups may move here.
     pub fn new(layout: &Layout, limits: TreeLimits, leases: Vec<Option<Lease>>, expected: usize) -> Self {
-        let mut tree = Tree::new(limits, leases, expected, NOBODY.0, 0);
+        let mut tree = Tree::new(limits, leases, expected, Owner { record: NOBODY, overhead: 0 }, 0);
         let (mut nodes, mut next) = (Vec::new(), 0);
         for group in &layout.groups {
             nodes.push(next);
@@ -97,6 +105,11 @@ impl Shaper {
     /// Bytes that wait.
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()
+    }
+
+    /// Bytes of memory that it takes beside packets.
+    pub fn memory(&self) -> usize {
+        self.tree.memory() + (self.leaves.capacity() + self.free.capacity()) * size_of::<u32>()
     }
 
     /// When packets may leave next, in nanoseconds.
@@ -187,7 +200,8 @@ impl Shaper {
         let header = 14 + 4 * plan.tags as i8;
         let overhead = if profile.layer2 { plan.overhead as i8 } else { -header };
         let leaf = LeafSpec { node, tier: spec.profile, rate: shape.rate, weight: shape.weight.into(), overhead };
-        self.tree.install(self.leaves[at], &leaf, record.0, now);
+        let owner = Owner { record, overhead: if profile.layer2 { header as u8 } else { 0 } }; // 22 at most
+        self.tree.install(self.leaves[at], &leaf, owner, now);
     }
 
     /// A subscriber is gone; what waited for it is given to `each`.
@@ -203,31 +217,13 @@ impl Shaper {
     /// Fills an empty burst with packets that may leave now, each on its way to its port, counted by subscriber; those that
     /// have waited too long are dropped. Returns how many there were.
     pub fn pull(&mut self, burst: &mut Burst<Bng>, subscribers: &mut Subscribers, env: &mut Env) -> usize {
-        let (mut count, mut outs) = (0, [0; BURST]);
         let Some((places, _)) = burst.places() else { return 0 };
         let (stats, pool, now) = (&env.stats, &mut env.pool, env.now);
-        let pulled = self.tree.pull(now, BURST, |departed| {
-            if departed.dropped {
-                stats.drop_outside(drops::FLOW_AQM, departed.frame.len());
-                return pool.give(departed.frame.take());
-            }
-            let frame = &*departed.frame;
-            let record = LineId(departed.label);
-            let overhead = subscribers.head(record).map_or(0, |head| u32::from(head.overhead));
-            if let Some(meter) = subscribers.meter_mut(record, false) {
-                let family = usize::from(frame.meta.flags & flags::IPV6 != 0);
-                meter.packets[family] += 1;
-                meter.bytes[family] += u64::from(frame.len() as u32 - u32::from(frame.meta.l3) + overhead);
-            }
-            // At most a burst is asked for.
-            if let (Some(place), Some(out)) = (places.get_mut(count), outs.get_mut(count)) {
-                std::mem::swap(place, departed.frame);
-                *out = departed.port;
-                count += 1;
-            }
-        });
+        let mut out = Out { places, count: 0, ports: [0; BURST], subscribers, stats, pool };
+        let pulled = self.tree.pull(now, BURST, &mut out);
+        let Out { count, ports, .. } = out;
         burst.came(count);
-        (0..count).for_each(|i| burst.set_out(i, outs[i]));
+        (0..count).for_each(|i| burst.set_out(i, ports[i]));
         env.stats.add(Io::Released, pulled as u64);
         pulled
     }
@@ -235,6 +231,44 @@ impl Shaper {
     /// Gives everything that waits to `each`.
     pub fn close(&mut self, each: impl FnMut(Frame)) {
         self.tree.close(each);
+    }
+}
+
+/// A burst that is filled with packets from the queues.
+struct Out<'a> {
+    places: &'a mut [Frame],
+    count: usize,
+    /// Their ports.
+    ports: [PortId; BURST],
+    subscribers: &'a mut Subscribers,
+    stats: &'a Stats,
+    pool: &'a mut Pool,
+}
+
+impl Departures<Owner> for &mut Out<'_> {
+    #[inline(always)]
+    fn soon(&mut self, owner: Owner) {
+        self.subscribers.prefetch_meter(owner.record, false);
+    }
+
+    #[inline(always)]
+    fn departs(&mut self, departed: Departed<'_, Owner>) {
+        if departed.dropped {
+            self.stats.drop_outside(drops::FLOW_AQM, departed.frame.len());
+            return self.pool.give(departed.frame.take());
+        }
+        let (frame, Owner { record, overhead }) = (&*departed.frame, departed.label);
+        if let Some(meter) = self.subscribers.meter_mut(record, false) {
+            let family = usize::from(frame.meta.flags & flags::IPV6 != 0);
+            meter.packets[family] += 1;
+            meter.bytes[family] += u64::from(frame.len() as u32 - u32::from(frame.meta.l3)) + u64::from(overhead);
+        }
+        // At most a burst is asked for.
+        if let (Some(place), Some(port)) = (self.places.get_mut(self.count), self.ports.get_mut(self.count)) {
+            std::mem::swap(place, departed.frame);
+            *port = departed.port;
+            self.count += 1;
+        }
     }
 }
 

@@ -430,6 +430,12 @@ impl Subscribers {
         self.records.prefetch(record, if up { 2 } else { 1 });
     }
 
+    /// Requests the meter of a direction.
+    #[inline(always)]
+    pub(crate) fn prefetch_meter(&self, record: LineId, up: bool) {
+        self.records.prefetch(meter_of(record, up), 0);
+    }
+
     /// What every packet needs of a subscriber.
     #[inline(always)]
     pub fn head(&self, record: LineId) -> Option<&Head> {

@@ -77,6 +77,11 @@ impl Wheel {
         self.timers.len()
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.links) + size_of_val(&*self.timers)
+    }
+
     /// Sets a timer for tick `at`; a time that is past means as soon as possible. `None` when all timers are in use.
     #[inline]
     pub fn insert(&mut self, at: u64, payload: u32) -> Option<Handle> {

@@ -7,7 +7,7 @@ use frame::{BURST, Caps};
 use traffic::Clock;
 use wire::{checksum, ethertype, fast};
 
-use super::settings::{ACCESS_MAC, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
+use super::settings::{ACCESS_MAC, BUSY, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
 use crate::ends::{self, Checked, Shared};
 
 /// One end: the access network, or the core.
@@ -19,6 +19,9 @@ pub struct End {
     /// The next subscriber, and from one to the next: all of them in an order that no cache foresees.
     next: u32,
     stride: u32,
+    /// The same of those whose queues are filled; none: nobody's are.
+    busy: Option<(u32, u32)>,
+    turn: u32,
     endpoint: u32,
     size: usize,
     /// The time of this burst, in nanoseconds.
@@ -55,10 +58,30 @@ impl End {
             place: (workers, worker, users),
             next: 0,
             stride: coprime(users),
+            busy: (!access && settings.is_filled()).then(|| (0, coprime(users.div_ceil(BUSY)))),
+            turn: 0,
             endpoint: 0,
             size: 0,
             now_ns: 0,
         })
+    }
+
+    /// Whose packet comes next: of all subscribers in turns, or, where queues are filled, of those whose are, but for one
+    /// packet in twenty.
+    fn whose(&mut self, users: u32) -> u32 {
+        let step = |at: u32, stride: u32, of: u32| ((u64::from(at) + u64::from(stride)) % u64::from(of)) as u32;
+        self.turn = (self.turn + 1) % BUSY;
+        match &mut self.busy {
+            Some((at, stride)) if self.turn != 0 => {
+                let busy = *at * BUSY;
+                *at = step(*at, *stride, users.div_ceil(BUSY));
+                busy
+            }
+            _ => {
+                let next = step(self.next, self.stride, users);
+                std::mem::replace(&mut self.next, next)
+            }
+        }
     }
 
     /// Length on the access side of a frame of the gateway that is right.
@@ -111,8 +134,8 @@ impl ends::End for End {
 
     fn write(&mut self, space: &mut [u8]) -> Option<usize> {
         let (workers, worker, users) = self.place;
-        let line = self.settings.line(workers, worker, self.next);
-        self.next = ((u64::from(self.next) + u64::from(self.stride)) % u64::from(users)) as u32;
+        let user = self.whose(users);
+        let line = self.settings.line(workers, worker, user);
         self.endpoint = (self.endpoint + 1) % self.settings.endpoints;
         let (host, host_mac) = (ENDPOINT.to_bits() + self.endpoint, endpoint_mac(self.endpoint));
         let size = self.settings.sizes[self.size];

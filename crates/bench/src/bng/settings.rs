@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::profiles::{ACCESS_RULES, SettingError};
 
 /// Names that `--set` takes.
-pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", "police", "shape", "core_vlan"];
+pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", "police", "shape", "fill", "core_vlan"];
 
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,9 @@ pub struct Settings {
     pub police: bool,
     /// Downstream queues by class, shaped at rates that are never reached: every packet waits and is scheduled.
     pub shape: bool,
+    /// Packets offered a second that outer VLANs' rates are made for: their subscribers are offered 1.3 times what they
+    /// carry, nearly all of it to one in twenty, whose queues hold five packets each. 0, or without `shape`: no rate is reached.
+    pub fill: u32,
     /// VLAN of the core link; none: untagged.
     pub core_vlan: Option<u16>,
 }
@@ -46,6 +49,7 @@ impl Default for Settings {
             acl: true,
             police: true,
             shape: false,
+            fill: 0,
             core_vlan: Some(7),
         }
     }
@@ -57,6 +61,21 @@ const IMIX: [u16; 6] = [64, 128, 256, 512, 1024, 1400];
 pub const LINES: u32 = 4000;
 /// The first outer VLAN of a worker's group; the following are the next ones.
 const FIRST_S: u32 = 100;
+
+/// With [`Settings::fill`]: one subscriber in so many has packets that wait, so many each, and its outer VLAN is offered so
+/// many times its rate.
+pub(super) const BUSY: u32 = 20;
+const WAITING: u32 = 5;
+const OVERLOAD: f64 = 1.3;
+/// Classes as they are by default, but none drops what has waited too long: nobody here slows down for it.
+const FILLED: &str = r#"shape = { class = [
+    { name = "voice", dscp = [40, 46, 48, 56] },
+    { name = "video", dscp = [32, 34], weight = 4, target_us = "0" },
+    { name = "best-effort", weight = 2, target_us = "0" },
+    { name = "background", dscp = [8, 10], weight = 1, target_us = "0" },
+] }"#;
+/// Packet buffers of a worker beside those of packets that wait.
+const BUFFERS: u32 = 4096;
 
 /// Hardware addresses: the gateway's towards subscribers and towards the core, and the first of the endpoints'.
 pub const ACCESS_MAC: [u8; 6] = [2, 0, 0, 0, 0x0a, 1];
@@ -101,6 +120,7 @@ impl Settings {
             "acl" => self.acl = switch()?,
             "police" => self.police = switch()?,
             "shape" => self.shape = switch()?,
+            "fill" => self.fill = number(0..100_000_001)?,
             "core_vlan" => self.core_vlan = Some(number(0..4095)? as u16).filter(|id| *id != 0),
             _ => return Err(SettingError::Unknown(key.into(), KEYS.join(", "))),
         }
@@ -112,6 +132,28 @@ impl Settings {
         let each = self.subscribers.div_ceil(workers.max(1).into()).max(1);
         let at = |n: u32| (n * each).min(self.subscribers);
         at(worker.into())..at(u32::from(worker) + 1)
+    }
+
+    /// Whether queues are filled.
+    pub fn is_filled(&self) -> bool {
+        self.shape && self.fill > 0
+    }
+
+    /// Packets that may wait on a worker, where queues are filled.
+    pub fn waiting(&self, workers: u16) -> u32 {
+        if self.is_filled() { (self.users(workers, 0).len() as u32).div_ceil(BUSY) * WAITING } else { 0 }
+    }
+
+    /// Packet buffers of a worker.
+    pub fn buffers(&self, workers: u16) -> u32 {
+        self.waiting(workers) + BUFFERS
+    }
+
+    /// Bits a second that each outer VLAN carries, where queues are filled.
+    fn s_vlan_rate(&self) -> u64 {
+        let bytes = self.sizes.iter().map(|size| f64::from(*size) + 8.0).sum::<f64>() / self.sizes.len() as f64;
+        let down = f64::from(self.fill) * f64::from(self.ratio) / f64::from(self.ratio + 1);
+        (down * bytes * 8.0 / f64::from(self.subscribers.div_ceil(LINES)) / OVERLOAD) as u64
     }
 
     /// Bits of a worker's slice of IPv4 addresses: at least a /16 each.
@@ -142,11 +184,24 @@ impl Settings {
         let vlan = self.core_vlan.map_or_else(String::new, |id| format!("vlan = {id}"));
         let (acl, rate) = (if self.acl { "acl = \"tier\"" } else { "" }, "up = \"100 Gbit/s\"\ndown = \"100 Gbit/s\"");
         let rate = if self.police { rate } else { "" };
-        let shape = if self.shape { "shape = {}" } else { "" };
+        let (mut shape, mut node, mut queues) =
+            (if self.shape { "shape = {}" } else { "" }, String::new(), String::new());
+        if self.is_filled() {
+            shape = FILLED;
+            node = format!("s_vlan_rate = \"{} bit/s\"", self.s_vlan_rate());
+            let packets = self.waiting(workers);
+            let bytes = u64::from(packets) * u64::from(self.sizes.iter().copied().max().unwrap_or(0) + 8);
+            queues = format!("packets = {packets}\nbytes = {bytes}");
+        }
+        let buffers = self.buffers(workers) * u32::from(workers);
         let _ = write!(
             text,
             r#"
             workers = {{ count = {workers} }}
+            [frames]
+            packet_buffers = {buffers}
+            [queues]
+            {queues}
             [[port]]
             name = "access"
             uri = "memory:access"
@@ -195,6 +250,7 @@ impl Settings {
                 mac = "{}"
                 worker = {worker}
                 profile = "tier"
+                {node}
                 {site}
                 [[subscriber]]
                 group = "group{worker}"

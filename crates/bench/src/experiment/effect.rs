@@ -13,7 +13,8 @@ struct Needs {
     by_default: bool,
 }
 
-const NEEDS: [Needs; 4] = [
+const NEEDS: [Needs; 5] = [
+    Needs { gateway: GatewayKind::Bng, keys: &["fill"], on: "shape", by_default: false },
     Needs { gateway: GatewayKind::Upf, keys: &["session_rate"], on: "functions", by_default: false },
     Needs {
         gateway: GatewayKind::Cmts,
@@ -176,6 +177,7 @@ mod tests {
     fn samples(key: &str) -> [&'static str; 2] {
         match key {
             "session_rate" | "peak_rate" | "priorities" | "aqm" => ["true", "false"],
+            "fill" => ["100k", "200k"],
             "overload" | "upstream" => ["0.1", "0.2"],
             "overload_factor" => ["2", "3"],
             "rate" | "overload_rate" => ["30 Mbit/s", "40 Mbit/s"],
@@ -192,6 +194,11 @@ mod tests {
             let mut settings = crate::profiles::Settings::default();
             pairs.iter().for_each(|(key, value)| settings.set(key, value).expect("a setting"));
             return format!("{:?}", settings.gateway(1, ["a", "b"]));
+        }
+        if gateway == GatewayKind::Bng {
+            let mut settings = crate::bng::Settings { subscribers: 100, ..Default::default() };
+            pairs.iter().for_each(|(key, value)| settings.set(key, value).expect("a setting"));
+            return format!("{:?}", settings.config(1).expect("a configuration"));
         }
         let mut settings = CableSettings::default();
         pairs.iter().for_each(|(key, value)| settings.set(key, value).expect("a setting"));

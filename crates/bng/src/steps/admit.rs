@@ -30,7 +30,7 @@ impl Stage<Bng> for Admit {
                 burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
-            let ip = burst.lane.ip(i);
+            let ip = *burst.lane.ip(i);
             if ip.ttl <= 1 {
                 burst.punt(i, punts::TTL_EXPIRED);
             } else if ip.total_len > u32::from(head.mtu) {
@@ -39,10 +39,15 @@ impl Stage<Bng> for Admit {
                 burst.drop(i, drops::NEIGHBOUR_UNRESOLVED, at);
             } else {
                 burst.lane.overhead[i] = head.overhead;
-                burst.lane.leaf[i] = match &cx.state.shaper {
-                    Some(shaper) if head.flags & flags::SHAPED != 0 => shaper.find(head.handle),
-                    _ => NO_LEAF,
-                };
+                let mut leaf = NO_LEAF;
+                if let Some(shaper) = cx.state.shaper.as_ref().filter(|_| head.flags & flags::SHAPED != 0) {
+                    let class = shaper.class(head.profile, ip.tos >> 2);
+                    leaf = shaper.find(head.handle);
+                    burst.lane.class[i] = class;
+                    // The stages in between take as long as its lines do.
+                    shaper.prefetch(leaf, class);
+                }
+                burst.lane.leaf[i] = leaf;
                 // What stands between here and the last stage goes by the port it leaves by.
                 burst.set_out(i, head.port);
             }

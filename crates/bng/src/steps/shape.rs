@@ -35,20 +35,14 @@ impl Stage<Bng> for Shape {
         let Some(shaper) = state.shaper.as_deref_mut() else { return };
         for i in burst.live() {
             let leaf = burst.lane.leaf[i];
-            if leaf != NO_LEAF {
-                shaper.prefetch(leaf, burst.lane.ip(i).tos >> 2);
-            }
-        }
-        for i in burst.live() {
-            let leaf = burst.lane.leaf[i];
             if leaf == NO_LEAF {
                 continue;
             }
-            let ip = *burst.lane.ip(i);
-            let profile = state.subscribers.head(burst.lane.record[i]).map(|head| head.profile);
-            let class = profile.map_or(0, |profile| shaper.class(profile, ip.tos >> 2));
+            let (version, class) = (burst.lane.ip(i).version, burst.lane.class[i]);
+            // It is counted when it leaves, which may be at once.
+            state.subscribers.prefetch_meter(burst.lane.record[i], false);
             let mut frame = burst.take(i);
-            frame.meta.flags = frame.meta.flags & !flags::IPV6 | if ip.version == 6 { flags::IPV6 } else { 0 };
+            frame.meta.flags = frame.meta.flags & !flags::IPV6 | if version == 6 { flags::IPV6 } else { 0 };
             if let Err(why) = shaper.push(leaf, class, &mut frame, now) {
                 burst.put_back(i, frame);
                 burst.drop(i, Drop::from(why), at);

@@ -61,6 +61,23 @@ pub struct Departed<'a, T> {
     pub dropped: bool,
 }
 
+/// Who takes the frames that leave their queues: any function of a [`Departed`], or more.
+pub trait Departures<T> {
+    /// A frame of a leaf with that label likely leaves within a few turns: time to request what it will touch.
+    #[inline(always)]
+    fn soon(&mut self, _label: T) {}
+
+    /// A frame leaves, or is dropped.
+    fn departs(&mut self, departed: Departed<'_, T>);
+}
+
+impl<T, F: FnMut(Departed<'_, T>)> Departures<T> for F {
+    #[inline(always)]
+    fn departs(&mut self, departed: Departed<'_, T>) {
+        self(departed);
+    }
+}
+
 /// The schedulers of one worker's ports.
 pub struct Tree<T> {
     ports: Vec<Port>,
@@ -110,6 +127,14 @@ impl<T: Copy> Tree<T> {
     /// Bytes of frames that wait.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of memory that leaves, nodes and the places of frames take.
+    pub fn memory(&self) -> usize {
+        self.leaves.capacity() * size_of::<Leaf<T>>()
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.queue.capacity() * size_of::<Waiting>()
+            + self.wheel.bytes()
     }
 
     /// Sets what the leaves of a tier have in common, for those that exist too.

@@ -4,9 +4,11 @@ use table::bucket;
 use table::hint::{prefetch_index, prefetch_read};
 
 use super::super::{LEASE_INTERVAL_NS, TICK, tick};
-use super::leaf::Standing;
+use super::NONE;
+use super::leaf::{Leaf, Standing};
 use super::list::SHARED;
-use super::{CLASSES, Departed, OF_NODE, Tree};
+use super::node::Node;
+use super::{CLASSES, Departed, Departures, OF_NODE, Tree};
 
 /// Takes credit that is there. A debt would be paid for by what comes later: beyond this rate it has its share as all others.
 #[inline(always)]
@@ -14,6 +16,13 @@ fn take(state: &mut bucket::State, bytes: u32) {
     bucket::take(state, bytes);
     state.credit = state.credit.max(-bucket::cost(bytes));
 }
+
+/// Frames that wait of which the lines of queues and leaves are likely no more in the second-level cache.
+const DEEP: usize = 256;
+/// Turns ahead that a leaf's line, its queue, and what the frame itself touches are requested: each says where the next is.
+const AHEAD: [usize; 3] = [6, 4, 2];
+/// Timers whose leaves are requested together.
+const TOGETHER: usize = 16;
 
 /// What became of a turn.
 enum Turn {
@@ -28,7 +37,7 @@ enum Turn {
 impl<T: Copy> Tree<T> {
     /// Takes up to `most` frames that may go, or are dropped, now, and gives them to `each`, in order. Returns how many.
     #[inline(never)]
-    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Departed<'_, T>)) -> usize {
+    pub fn pull(&mut self, now: u64, most: usize, mut each: impl Departures<T>) -> usize {
         self.now = now;
         self.ring(now);
         let mut left = most;
@@ -38,7 +47,12 @@ impl<T: Copy> Tree<T> {
             port.turn(now);
             while left > 0 {
                 match self.serve(at, now, &mut each) {
-                    Turn::Went => left -= 1,
+                    Turn::Went => {
+                        left -= 1;
+                        if self.waiting > DEEP {
+                            self.look_ahead(at, &mut each);
+                        }
+                    }
                     Turn::Over => {}
                     Turn::Done => break,
                 }
@@ -65,7 +79,24 @@ impl<T: Copy> Tree<T> {
 
     /// Leaves and nodes whose timers have run off.
     fn ring(&mut self, now: u64) {
-        while let Some((_, number)) = self.wheel.pop(tick(now)) {
+        let (mut rung, mut more) = ([0; TOGETHER], true);
+        while more {
+            let mut count = 0;
+            while count < TOGETHER
+                && let Some((_, number)) = self.wheel.pop(tick(now))
+            {
+                prefetch_index(&self.leaves, number as usize); // harmless of a node's
+                rung[count] = number;
+                count += 1;
+            }
+            more = count == TOGETHER;
+            self.rang(&rung[..count], now);
+        }
+    }
+
+    /// What those timers were for may go on.
+    fn rang(&mut self, numbers: &[u32], now: u64) {
+        for number in numbers.iter().copied() {
             if number & OF_NODE == 0 {
                 let Some(leaf) = self.leaves.get_mut(number as usize) else { continue };
                 leaf.timer = None;
@@ -88,7 +119,7 @@ impl<T: Copy> Tree<T> {
 
     /// One turn of a port: at most one frame goes.
     #[inline(always)]
-    fn serve(&mut self, at: usize, now: u64, each: &mut impl FnMut(Departed<'_, T>)) -> Turn {
+    fn serve(&mut self, at: usize, now: u64, each: &mut impl Departures<T>) -> Turn {
         let Some(port) = self.ports.get_mut(at) else { return Turn::Done };
         let Some(number) = port.nodes.first().filter(|_| port.may_send()) else { return Turn::Done };
         let Some(node) = self.nodes.get_mut(number as usize) else { return Turn::Done };
@@ -127,7 +158,7 @@ impl<T: Copy> Tree<T> {
 
     /// The next frame of a leaf goes, or Controlled Delay drops it.
     #[inline(always)]
-    fn depart(&mut self, at: usize, id: u32, now: u64, each: &mut impl FnMut(Departed<'_, T>)) -> Turn {
+    fn depart(&mut self, at: usize, id: u32, now: u64, each: &mut impl Departures<T>) -> Turn {
         let Some(leaf) = self.leaves.get_mut(id as usize) else { return Turn::Done };
         let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Turn::Done };
         let class = leaf.next_class(tier) % CLASSES;
@@ -154,7 +185,7 @@ impl<T: Copy> Tree<T> {
                 take(&mut leaf.minimum, charged);
             }
         }
-        each(Departed {
+        each.departs(Departed {
             frame: &mut waiting.frame,
             leaf: id,
             class: class as u8,
@@ -168,7 +199,7 @@ impl<T: Copy> Tree<T> {
         self.waiting -= 1;
         self.bytes -= u64::from(len);
         if queue.packets == 0 {
-            queue.tail = super::NONE;
+            queue.tail = NONE;
             leaf.backlog &= !(1 << class);
         } else {
             prefetch_index(&self.queue, queue.head as usize);
@@ -207,6 +238,50 @@ impl<T: Copy> Tree<T> {
         if let Some(next) = next.and_then(|next| self.leaves.get(next as usize)) {
             prefetch_read(next);
         }
+    }
+
+    /// Requests what the next turns of a port touch, where so much waits that it is elsewhere than in the caches. A guess: nodes
+    /// in the order of the best list, the leaf whose turn it is in each.
+    #[inline(always)]
+    fn look_ahead(&self, at: usize, each: &mut impl Departures<T>) {
+        let Some(port) = self.ports.get(at) else { return };
+        let Some(head) = port.nodes.first() else { return };
+        // The first one has just sent; alone it goes on.
+        let second = self.nodes.get(head as usize).map(|node| node.place.next);
+        let start = second.filter(|next| *next != NONE).unwrap_or(head);
+        let (mut number, mut rounds) = (start, 0);
+        for ahead in 1..=AHEAD[0] {
+            let Some(node) = self.nodes.get(number as usize) else { return };
+            if AHEAD.contains(&ahead)
+                && let Some(leaf) = self.candidate(node, rounds)
+            {
+                if ahead == AHEAD[0] {
+                    prefetch_read(leaf);
+                } else if ahead == AHEAD[1] {
+                    prefetch_read(&leaf.quantum);
+                    prefetch_read(&leaf.queues[leaf.backlog.trailing_zeros() as usize % CLASSES]);
+                } else {
+                    let queue = &leaf.queues[leaf.backlog.trailing_zeros() as usize % CLASSES];
+                    prefetch_index(&self.queue, queue.head as usize);
+                    each.soon(leaf.label);
+                }
+            }
+            number = node.place.next;
+            if number == NONE {
+                (number, rounds) = (start, rounds + 1);
+            }
+        }
+    }
+
+    /// The leaf of a node that sends next, after so many others.
+    #[inline(always)]
+    fn candidate(&self, node: &Node, others: usize) -> Option<&Leaf<T>> {
+        let mut leaf = self.leaves.get(node.leaves.first()? as usize)?;
+        let skip = others + usize::from(leaf.deficit <= 0 && leaf.place.next != NONE);
+        for _ in 0..skip {
+            leaf = self.leaves.get(leaf.place.next as usize)?;
+        }
+        Some(leaf)
     }
 
     /// Lets a node rest until it may send again.

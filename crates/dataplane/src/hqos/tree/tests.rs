@@ -68,7 +68,7 @@ impl Rig {
 
     fn turn(&mut self) {
         let (pool, sent, dropped) = (&mut self.pool, &mut self.sent, &mut self.dropped);
-        while self.tree.pull(self.now, 32, |departed| {
+        while self.tree.pull(self.now, 32, |departed: Departed<'_, u32>| {
             assert_eq!(departed.label, departed.leaf + 100);
             match departed.dropped {
                 true => *dropped += 1,
