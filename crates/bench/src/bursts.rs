@@ -123,6 +123,10 @@ impl Port for SmallBursts {
         self.port.wait_fd()
     }
 
+    fn fall_asleep(&mut self) -> bool {
+        self.port.fall_asleep()
+    }
+
     fn change_fd(&self) -> Option<BorrowedFd<'_>> {
         self.port.change_fd()
     }

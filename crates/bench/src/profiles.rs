@@ -352,6 +352,7 @@ fn port(name: &str, uri: &str, role: Role, (addresses, mtu): (Vec<String>, u16))
         mss: None,
         fast_path: FastPathMode::Off,
         host_interface: None,
+        host_packets_per_second: 0,
     }
 }
 

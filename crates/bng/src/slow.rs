@@ -279,7 +279,7 @@ impl SlowPath {
             punts::DHCP_SERVER => self.punt_server_message(&frame, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
             punts::PING => return self.responder.ping(frame, env),
-            punts::ROUTING | punts::ICMP_OTHER => {
+            punts::ROUTING | punts::ICMP_OTHER | punts::HOST => {
                 let port = state.port(frame.meta.port);
                 return self.responder.to_host(frame, punt, port, env);
             }

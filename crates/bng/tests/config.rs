@@ -64,6 +64,16 @@ fn every_mistake_names_its_key() {
             "role = \"core\"\nhost_interface = \"sixteen-letters-\"",
             "port.1.host_interface: \"sixteen-letters-\" is no interface",
         ),
+        (
+            "role = \"core\"",
+            "role = \"core\"\nhost_packets_per_second = 100",
+            "port.1.host_packets_per_second: the port has no host_interface",
+        ),
+        (
+            "role = \"core\"",
+            "role = \"core\"\nhost_interface = \"core0\"\nhost_packets_per_second = 10000001",
+            "port.1.host_packets_per_second: 10000001 is too many",
+        ),
         ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.66.0.1\"", "subscriber.2.ipv4: 100.66.0.1 is the gateway's own"),
         ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.64.0.99\"", "subscriber.2.ipv4: 100.64.0.99 is in a slice of another"),
         (

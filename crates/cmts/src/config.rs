@@ -114,6 +114,10 @@ pub struct Port {
     /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
     #[serde(default)]
     pub host_interface: Option<String>,
+    /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
+    /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
+    #[serde(default)]
+    pub host_packets_per_second: u32,
 }
 
 impl PortSection for Port {
@@ -126,12 +130,13 @@ impl PortSection for Port {
             addresses,
             claim_interface: *claim_interface,
             host_interface: self.host_interface.as_deref(),
+            host_packets_per_second: self.host_packets_per_second,
             mtu: self.mtu,
         }
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, host_interface, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, host_interface, host_packets_per_second, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
         let host_interface = host_interface.as_deref();
         Link {
@@ -143,6 +148,7 @@ impl PortSection for Port {
             pcp: *pcp,
             mtu: *mtu,
             host_interface,
+            host_packets_per_second: *host_packets_per_second,
         }
     }
 }

@@ -134,7 +134,7 @@ impl SlowPath {
                 }
             }
             punts::PING => return self.responder.ping(frame, env),
-            punts::ROUTING | punts::ICMP_OTHER if matches!(came, ReceivedFrom::Port) => {
+            punts::ROUTING | punts::ICMP_OTHER | punts::HOST if matches!(came, ReceivedFrom::Port) => {
                 let port = state.port(frame.meta.port);
                 return self.responder.to_host(frame, punt, port, env);
             }

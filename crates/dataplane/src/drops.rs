@@ -35,6 +35,7 @@ engine::reasons! {
     REASSEMBLY_TOO_BIG "reassembly_too_big" "The packet put together would be larger than a packet or a frame can be.",
     FLOW_QUEUE_FULL "flow_queue_full" "The service flow's queue, or the memory of all queues, is full.",
     FLOW_AQM "flow_aqm" "Active queue management kept the service flow's latency down.",
-    HOST_REFUSED "host_refused" "The host interface did not take a message of a routing protocol: its queue is full, or it is down.",
+    HOST_REFUSED "host_refused" "The host interface did not take a packet for the host: its queue is full, or it is down.",
     FLOW_GONE "flow_gone" "The service flow ended while the packet waited in it.",
+    HOST_LIMITED "host_limited" "More packets to services of the host than the port's host_packets_per_second.",
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use engine::{At, Burst, Drop, Kind, Punt};
-use frame::BURST;
+use frame::{BURST, HostInterface};
 use wire::ethernet::{TAG_LEN, Tag, Tags};
 use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
 
@@ -197,11 +197,22 @@ pub enum HostClass {
     Sessions,
     /// Answers to pings, and errors.
     Icmp,
+    /// What services of the host listen for.
+    Service,
+}
+
+/// Whether services of the host have what the gateway has no use for, on that port. `ours`: it is to an address of the port.
+#[inline]
+pub fn has_services(port: &PortView, ours: bool) -> bool {
+    ours && port.host.as_ref().is_some_and(HostInterface::has_services)
 }
 
 /// Which class a punted frame is of; none: it is not for the daemon. Of ICMP those are echo replies and errors to the port's
 /// addresses, without redirects, which would change the host's routes.
 pub fn host_class(frame: &[u8], punt: Punt, port: &PortView) -> Option<HostClass> {
+    if punt == punts::HOST {
+        return Some(HostClass::Service);
+    }
     let outer = Outer::parse(frame).ok()?;
     let packet = frame.get(usize::from(outer.l3)..)?;
     let ip = match outer.ethertype {
@@ -260,6 +271,14 @@ pub fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
         _ => Err(drops::NO_SERVICE),
     }
+}
+
+/// As [`local`], where what else is to an address of the port itself (`ours`) may be for a service of the host.
+///
+/// # Errors
+/// The reason under which any other is dropped.
+pub fn local_or_host(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool) -> Result<Punt, Drop> {
+    local(ip, packet).or_else(|reason| if has_services(port, ours) { Ok(punts::HOST) } else { Err(reason) })
 }
 
 /// Whether a frame carries an IP packet from or to that address, or the /64 of an IPv6 one. For the trace: it parses anew.
@@ -412,6 +431,31 @@ mod tests {
             assert_eq!(is_routing(&routed(true)), expected, "{protocol} {to:x} {ports:?}");
             assert!(!is_routing(&routed(false)));
         }
+    }
+
+    #[test]
+    fn services_of_the_host_have_what_nothing_here_listens_for() {
+        const OURS: u32 = 0x0a00_0001;
+        let with_services = |per_second| {
+            let mut port = routed(true);
+            port.host = port.host.map(|host| host.with_services(per_second));
+            port
+        };
+        for (protocol, to, expected) in [
+            (protocol::TCP, OURS, Ok(punts::HOST)),
+            (protocol::UDP, OURS, Ok(punts::HOST)),
+            (protocol::ICMP4, OURS, Ok(punts::ICMP_OTHER)),
+            // An address of another port.
+            (protocol::TCP, 0x0a00_0101, Err(drops::NO_SERVICE)),
+        ] {
+            let packet = packet(protocol, to, (40_000, 22));
+            let ip = L3L4::parse(&packet).unwrap();
+            let outcome = |port: &PortView| local_or_host(&ip, &packet, port, port.is_mine4(to));
+            assert_eq!(outcome(&with_services(100)), expected, "{protocol} {to:x}");
+            assert_ne!(outcome(&with_services(0)), Ok(punts::HOST));
+            assert_ne!(outcome(&routed(false)), Ok(punts::HOST));
+        }
+        assert_eq!(host_class(&[], punts::HOST, &with_services(100)), Some(HostClass::Service));
     }
 
     #[test]

@@ -16,4 +16,5 @@ engine::reasons! {
     HAIRPIN "hairpin" "Translated on both sides: from one subscriber to the public address of another.",
     REASSEMBLE "reassemble" "A fragment waits for the others of its packet.",
     ROUTING "routing" "A message of a routing protocol to the gateway.",
+    HOST "host" "To an address of ours where nothing of the gateway's listens: to the host.",
 }

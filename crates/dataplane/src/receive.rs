@@ -77,7 +77,9 @@ fn to4(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result
         () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine4(ip.dst)) => {
             Ok(Some(punts::ROUTING))
         }
-        () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
+        () if tables.ports.iter().any(is_ours) => {
+            parse::local_or_host(ip, packet, port, port.is_mine4(ip.dst)).map(Some)
+        }
         () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
         () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
         () => Ok(None),
@@ -93,7 +95,9 @@ fn to6(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result
         () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine6(dst)) => {
             Ok(Some(punts::ROUTING))
         }
-        () if tables.ports.iter().any(is_ours) => parse::local(ip, packet).map(Some),
+        () if tables.ports.iter().any(is_ours) => {
+            parse::local_or_host(ip, packet, port, port.is_mine6(dst)).map(Some)
+        }
         // fe80::/10 stays on the link.
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
         () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use engine::{Env, Io, Punt};
+use engine::{Drop, Env, Io, Punt};
 use frame::{Frame, HostInterface};
 use wire::{L3L4, Mac, Outer};
 
@@ -46,12 +46,19 @@ struct ToHost {
 }
 
 impl ToHost {
-    fn of(&mut self, class: HostClass) -> &mut Limit {
-        match class {
+    /// Whether one more packet of a class may go to that interface now; if so, it is counted.
+    ///
+    /// # Errors
+    /// The reason to drop it for.
+    fn allow(&mut self, class: HostClass, host: &HostInterface, now: u64) -> Result<(), Drop> {
+        let limit = match class {
             HostClass::Link => &mut self.link,
             HostClass::Sessions => &mut self.sessions,
             HostClass::Icmp => &mut self.icmp,
-        }
+            // Of the port, not the worker.
+            HostClass::Service => return if host.allow(now) { Ok(()) } else { Err(drops::HOST_LIMITED) },
+        };
+        if limit.allow(now) { Ok(()) } else { Err(drops::LIMITED) }
     }
 }
 
@@ -153,15 +160,18 @@ impl Responder {
         Some(Heard { port: frame.meta.port, message, for_us })
     }
 
-    /// A message of a routing protocol, or ICMP for the daemon that speaks it: to the port's host interface, within the rate.
+    /// A message of a routing protocol, ICMP for the daemon that speaks it, or a packet to a service of the host: to the
+    /// port's host interface, within the rate.
     pub fn to_host(&mut self, frame: Frame, punt: Punt, port: &PortView, env: &mut Env) {
         let class = parse::host_class(env.arena().bytes(&frame), punt, port);
         let refused = match port.host.as_ref().zip(class) {
             // A protocol that is not served on a port without one. ICMP has been seen here in any case.
             None if punt == punts::ROUTING => Some(drops::NO_SERVICE),
             None => None,
-            Some((_, class)) if !self.to_host.of(class).allow(env.now) => Some(drops::LIMITED),
-            Some((host, _)) => (!put(host, &frame, env)).then_some(drops::HOST_REFUSED),
+            Some((host, class)) => match self.to_host.allow(class, host, env.now) {
+                Err(reason) => Some(reason),
+                Ok(()) => (!put(host, &frame, env)).then_some(drops::HOST_REFUSED),
+            },
         };
         match refused {
             Some(reason) => env.stats.drop_outside(reason, frame.len()),

@@ -8,6 +8,7 @@ mod sleep; // without packets
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
 use table::hint::prefetch_index;
@@ -62,6 +63,8 @@ pub struct Worker<G: Gateway> {
     meter: CpuMeter,
     /// When the first of the packets that wait for a kick was given to its port, in cycles.
     unkicked_since: Option<u64>,
+    /// The next sleep, where a packet can come without waking it.
+    blind: Duration,
     /// When the first packet was held of a group on its way here, in nanoseconds.
     first_held: Option<u64>,
 }
@@ -113,6 +116,7 @@ impl<G: Gateway> Worker<G> {
             next_tick: 0,
             stale: false,
             unkicked_since: None,
+            blind: sleep::WITHOUT_FD,
             first_held: None,
         }
     }
@@ -234,6 +238,7 @@ impl<G: Gateway> Worker<G> {
         let moved = packets > 0;
         let end = Tsc::cycles();
         if came > 0 {
+            self.blind = sleep::WITHOUT_FD;
             self.pace.packets(came as u64, start, end);
         }
         self.account(spent, end.wrapping_sub(start), moved, end);

@@ -2,10 +2,11 @@
 //! accounted for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use engine::{
-    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Reason, Stage,
+    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Idle, Io, Kind, Layout, Pipeline, PortId, Punt, Reason, Stage,
     StatsView, Steer, SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
 };
 use frame::{Arena, ArenaConfig, BURST, Batch, Caps, Pool, Port, PortCounters};
@@ -227,6 +228,35 @@ fn a_full_port_is_counted_and_the_slots_come_back() {
     assert_eq!(drops_of(&stats), [("worker".to_owned(), drops::TX_FULL, 7, 420)]);
     assert_eq!((stats.io(Io::TxPackets), stats.io(Io::TxBytes), stats.missing()), (3, 180, 0));
     assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+}
+
+/// How often a worker sleeps within a quarter of a second without packets, on ports that have nothing to wait on.
+fn sleeps(idle: Idle) -> u64 {
+    let bench = bench();
+    let (plane, layout) = Plane::new();
+    let ports = vec![Box::new(Memory::new("m", [2; 6], Wire::default())) as Box<dyn Port>];
+    let config = WorkerConfig { idle, ..WorkerConfig::default() };
+    let mut worker = Worker::new(plane, layout, Pool::new(&bench.arena, 64), ports, config);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(250));
+            stop.store(true, Ordering::Relaxed);
+        });
+        worker.run(&stop);
+    });
+    worker.env().stats.view().io(Io::Sleeps)
+}
+
+#[test]
+fn ports_without_descriptor_are_looked_at_less_often() {
+    // 50, 100, 200, 400, 400, 400 µs and so on: a busy machine makes them fewer.
+    let balanced = sleeps(Idle::BALANCED);
+    assert!((3..=630).contains(&balanced), "{balanced}");
+    // Up to a millisecond.
+    let save = sleeps(Idle::SAVE);
+    assert!((3..=256).contains(&save), "{save}");
+    assert_eq!(sleeps(Idle::POLL), 0);
 }
 
 /// A port that takes its time to send, and says how long it took.

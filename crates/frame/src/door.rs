@@ -52,6 +52,12 @@ pub trait Port: Send {
         None
     }
 
+    /// The worker is about to sleep on [`Port::wait_fd`]: a port whose device has to be told asks it for interrupts. False: a
+    /// packet may have come before, so that the worker is to look once more.
+    fn fall_asleep(&mut self) -> bool {
+        true
+    }
+
     /// Something that becomes readable when the interface changes (link, address, existence); see [`Port::changed`].
     fn change_fd(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -14,11 +14,12 @@
 //! | `hand_over/` | a process goes on for another without losing a packet |
 //! | `reload.rs` | `weir reload` and SIGHUP: the configuration read again |
 //! | `sections.rs` | the sections that all configurations have |
-//! | `rest.rs`, `pin.rs` | how the control thread sleeps; CPUs |
+//! | `rest.rs`, `pin.rs`, `numa.rs` | how the control thread sleeps; CPUs and their memory nodes |
 
 mod addresses;
 mod followed;
 pub mod hand_over;
+mod numa;
 mod observe;
 pub mod pin;
 pub mod port_stats;

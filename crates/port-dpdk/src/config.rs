@@ -30,6 +30,8 @@ pub struct Config {
     pub promiscuous: bool,
     /// Who copies.
     pub buffers: Buffers,
+    /// Ask the device for interrupts, to sleep until one comes.
+    pub interrupts: bool,
     /// The environment layer rests on huge pages.
     pub huge: bool,
     /// Memory of the environment layer in MiB.
@@ -38,7 +40,7 @@ pub struct Config {
     pub netns: Option<String>,
 }
 
-const KEYS: &[&str] = &["queues", "queue", "ring", "mtu", "promisc", "buffers", "pages", "memory", "netns"];
+const KEYS: &[&str] = &["queues", "queue", "ring", "mtu", "promisc", "buffers", "interrupts", "pages", "memory", "netns"];
 
 impl Config {
     /// Reads a URI.
@@ -61,6 +63,7 @@ impl Config {
             promiscuous: uri.choice("promisc", &[("off", false), ("on", true)])?,
             buffers: uri
                 .choice("buffers", &[("auto", Buffers::Auto), ("pinned", Buffers::Pinned), ("copy", Buffers::Copy)])?,
+            interrupts: uri.choice("interrupts", &[("auto", true), ("off", false)])?,
             huge: uri.choice("pages", &[("plain", false), ("huge", true)])?,
             memory: uri.get("memory").map(|_| uri.number("memory", 0, "a number of MiB from 16")).transpose()?,
             netns: uri.get("netns").map(str::to_owned),
@@ -96,6 +99,14 @@ impl Config {
         self.device.split(',').next().unwrap_or_default()
     }
 
+    /// What an ENA device is to be told, without which packets with long headers take its slow way; none: it was.
+    pub fn ena_advice(&self, driver: &str) -> Option<&'static str> {
+        let has = |argument: &str| self.device.split(',').skip(1).any(|given| given == argument);
+        // The devices write the first 96 bytes of a packet to the NIC; 224 with large headers (DPDK, ENA poll mode driver).
+        (driver == "net_ena" && !has("large_llq_hdr=1"))
+            .then_some("without large_llq_hdr=1: headers of more than 96 bytes are slow; vfio-pci needs write combining")
+    }
+
     /// Whether the name is a PCI address, such as `0000:00:05.0`.
     pub fn is_pci(&self) -> bool {
         let mut parts = self.name().rsplit(':');
@@ -129,6 +140,13 @@ mod tests {
     }
 
     #[test]
+    fn ena_without_large_headers_is_told() {
+        let advice = |device: &str, driver: &str| read(&format!("dpdk:{device}")).unwrap().ena_advice(driver).is_some();
+        assert!(advice("0000:00:05.0", "net_ena") && advice("0000:00:05.0,large_llq_hdr=0", "net_ena"));
+        assert!(!advice("0000:00:05.0,large_llq_hdr=1", "net_ena") && !advice("0000:00:05.0", "net_ixgbe"));
+    }
+
+    #[test]
     fn nonsense_in_a_dpdk_uri_names_its_key() {
         for (uri, said) in [
             ("dpdk:", "names no device"),
@@ -138,6 +156,7 @@ mod tests {
             ("dpdk:net_null0?mtu=80", "`mtu=80`"),
             ("dpdk:net_null0?mtu=big", "`mtu=big`"),
             ("dpdk:net_null0?pages=tiny", "plain or huge"),
+            ("dpdk:net_null0?interrupts=some", "auto or off"),
             ("dpdk:net_null0?wings=2", "`wings`"),
         ] {
             let error = read(uri).expect_err(uri).to_string();

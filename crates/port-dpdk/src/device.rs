@@ -15,7 +15,8 @@ use crate::{eal, sys};
 /// Drivers that take mbufs of a layout of their own: packets are copied between the arena and mbufs of DPDK's.
 ///
 /// `net_af_xdp` registers the whole mempool as UMEM and finds a packet at a fixed distance from its mbuf.
-pub const COPYING: &[&str] = &["net_af_xdp"];
+/// `net_virtio_user` tells the other end where DPDK's own memory is, and no other.
+pub const COPYING: &[&str] = &["net_af_xdp", "net_virtio_user"];
 
 /// Drivers that count a packet they do not accept as an error of sending.
 const COUNT_REFUSED: &[&str] = &["net_memif", "net_vhost"];
@@ -63,6 +64,8 @@ pub struct Device {
     pub mtu: u16,
     /// Mbufs of the arena that the driver has, over all queues.
     pub out: AtomicI64,
+    /// Its queues have interrupts, if its driver does.
+    pub interrupts: bool,
     started: bool,
     closed: AtomicBool,
     copy: Option<CopyPool>,
@@ -110,6 +113,7 @@ impl Device {
             mac: [0; 6],
             mtu: 0,
             out: AtomicI64::new(0),
+            interrupts: false,
             started: false,
             closed: AtomicBool::new(false),
             copy: None,
@@ -155,24 +159,55 @@ impl Device {
             let advice = "give it an IOMMU (vfio), or buffers=copy";
             self.packets.map_for(info.device).map_err(|why| (why, advice))?;
         }
-        // SAFETY: the mempool lives as long as `self`, which closes the device before.
-        done(unsafe { sys::weir_device_set_up(self.port, config.queues, mempool, &raw mut info) })?;
+        // Not every device that has interrupts starts with one for each queue.
+        if config.interrupts && self.begin(config, mempool, true, &mut info, stock, pool).is_ok() {
+            self.interrupts = true;
+        } else {
+            eal::forget_log();
+            self.begin(config, mempool, false, &mut info, stock, pool)?;
+        }
+        self.started = true;
+        self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
+        self.look(config);
+        Ok(())
+    }
+
+    /// From probed to started, with interrupts or without.
+    fn begin(
+        &mut self,
+        config: &Config,
+        mempool: *mut sys::Mempool,
+        interrupts: bool,
+        info: &mut sys::DeviceInfo,
+        stock: &mut Stock,
+        pool: &mut Pool,
+    ) -> Result<(), (String, &'static str)> {
+        let done = |code: i32| if code == 0 { Ok(()) } else { Err((eal::why(code), "see the notes of DPDK's driver")) };
+        // Of each queue a driver takes as many as its ring has, some of them more than one for a packet.
+        let copies = self.copy.is_some();
+        let take = |stock: &mut Stock, pool: &mut Pool, ring: u16| {
+            let wanted = if copies { 0 } else { usize::from(ring) * usize::from(config.queues) + SPARE };
+            let missing = wanted.saturating_sub(stock.count());
+            if stock.fill(pool, missing) == missing {
+                return Ok(());
+            }
+            let why = format!("its receive rings take {wanted} packet buffers, and there are not so many");
+            Err((why, "raise [frames] packet_buffers, or lower ring="))
+        };
+        take(stock, pool, info.rx_ring)?;
+        // SAFETY: the mempool lives as long as `self`, which closes the device before; the stock is of this thread.
+        done(unsafe {
+            let (stock, info) = (stock.raw(), &raw mut *info);
+            sys::weir_device_set_up(stock, self.port, config.queues, mempool, interrupts.into(), info)
+        })?;
         if let Some(mtu) = config.mtu {
             // SAFETY: as above.
             done(unsafe { sys::rte_eth_dev_set_mtu(self.port, mtu) })
                 .map_err(|(why, _)| (why, "choose another mtu="))?;
         }
-        let rings = if copies { 0 } else { usize::from(info.rx_ring) * usize::from(config.queues) };
-        if !copies && stock.fill(pool, rings + SPARE) < rings + SPARE {
-            let why = format!("its receive rings take {} packet buffers, and there are not so many", rings + SPARE);
-            return Err((why, "raise [frames] packet_buffers, or lower ring="));
-        }
-        // SAFETY: the stock is of this thread, the device as above.
-        done(unsafe { sys::weir_device_start(stock.raw(), self.port) })?;
-        self.started = true;
-        self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
-        self.look(config);
-        Ok(())
+        take(stock, pool, info.rx_ring)?;
+        // SAFETY: as above.
+        done(unsafe { sys::weir_device_start(stock.raw(), self.port) })
     }
 
     /// Mbufs of DPDK's own.

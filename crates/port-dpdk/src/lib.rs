@@ -10,6 +10,7 @@
 //! | `mtu=1500` | the MTU to set; without, the device's |
 //! | `promisc=off\|on` | receive packets to other hardware addresses |
 //! | `buffers=auto\|pinned\|copy` | the device reads and writes the arena itself, or packets are copied |
+//! | `interrupts=auto\|off` | a worker without packets sleeps until the device interrupts, where it can |
 //! | `netns=NAME` | the network namespace of the interface that the device stands on |
 //! | `pages=plain\|huge`, `memory=MiB` | memory of the environment layer, of the first port of a process |
 //!
@@ -19,6 +20,7 @@
 //! | `eal.rs` | starting the environment layer, once for a process |
 //! | `packets.rs` | the arena as a mempool; a port's stock of free buffers |
 //! | `device.rs` | a device with its queues |
+//! | `interrupt.rs` | the interrupt of a receive queue |
 //! | `port_of.rs` | the port |
 //! | `sys.rs`, `shim.c` | what is called in C |
 
@@ -28,6 +30,8 @@ mod config;
 mod device;
 #[cfg(feature = "dpdk")]
 mod eal;
+#[cfg(feature = "dpdk")]
+mod interrupt;
 #[cfg(feature = "dpdk")]
 mod packets;
 #[cfg(feature = "dpdk")]

@@ -1,8 +1,10 @@
 //! The port.
 
 use std::cell::Cell;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use frame::{Arena, BURST, Batch, Caps, Link, Pool, Port, PortCounters};
 use port::clock::coarse_now;
@@ -10,11 +12,14 @@ use port::{OpenContext, PortError, Uri};
 
 use crate::config::Config;
 use crate::device::{self, Device};
+use crate::interrupt::Interrupt;
 use crate::packets::{Packets, Stock};
 use crate::{eal, sys};
 
 /// How often the link is looked at, in nanoseconds.
 const WATCH_EVERY: u64 = 20_000_000;
+/// How often a sleeping worker looks at it.
+const WATCH_ASLEEP: Duration = Duration::from_millis(100);
 /// How often the device's counters are read, in nanoseconds: of some devices that takes 100 µs.
 const COUNT_EVERY: u64 = 1_000_000_000;
 
@@ -30,6 +35,10 @@ pub struct DpdkPort {
     stock: Stock,
     port: u16,
     queue: u16,
+    /// What a worker sleeps on; none: the device has no interrupts.
+    interrupt: Option<Interrupt>,
+    /// The driver, and how it is used.
+    what: String,
     /// The device's driver takes no buffers of the arena.
     copies: bool,
     link: Link,
@@ -74,18 +83,23 @@ impl DpdkPort {
             stock.empty(cx.pool);
         }
         let buffers = if copies { "copied buffers" } else { "zero copy" };
-        let detail = format!("{}, {buffers}, queue {} of {}", device.driver, config.queue, device.queues);
+        let mut detail = format!("{}, {buffers}, queue {} of {}", device.driver, config.queue, device.queues);
+        if let Some(advice) = config.ena_advice(&device.driver) {
+            detail = format!("{detail}, {advice}");
+        }
         let link = if device.is_up() { Link::Up } else { Link::Down };
         let (name, mac, mtu) = (device.name.clone(), device.mac, device.mtu.into());
         let extras = if config.queue == 0 { extra_names(device.port) } else { Vec::new() };
-        Ok(Self {
+        let mut port = Self {
             port: device.port,
             device: Some(device),
             stock,
             queue: config.queue,
+            interrupt: None,
+            what: detail,
             copies,
             link,
-            caps: Caps { kind: "dpdk", name, detail, mac, mtu, link, ..Caps::default() },
+            caps: Caps { kind: "dpdk", name, mac, mtu, link, ..Caps::default() },
             counters: PortCounters::default(),
             out: Cell::new(0),
             packets: Box::new([sys::Packet::default(); BURST]),
@@ -93,7 +107,21 @@ impl DpdkPort {
             counted: 0,
             extras,
             arena,
-        })
+        };
+        port.look_for_interrupt();
+        Ok(port)
+    }
+
+    /// What a worker sleeps on. Of some devices it is there, or is another, when the other end comes.
+    fn look_for_interrupt(&mut self) {
+        if let Some(interrupt) = self.interrupt.take() {
+            interrupt.close();
+        }
+        if self.device.as_ref().is_some_and(|device| device.interrupts) {
+            self.interrupt = Interrupt::of(self.port, self.queue);
+        }
+        let idle = if self.interrupt.is_some() { "interrupts" } else { "no interrupts" };
+        self.caps.detail = format!("{}, {idle}", self.what);
     }
 
     #[inline]
@@ -165,7 +193,10 @@ impl DpdkPort {
         let link = if device.is_up() { Link::Up } else { Link::Down };
         match (self.link, link) {
             (Link::Up, Link::Down) => self.counters.link_losses += 1,
-            (Link::Down, Link::Up) => self.counters.link_returns += 1,
+            (Link::Down, Link::Up) => {
+                self.counters.link_returns += 1;
+                self.look_for_interrupt();
+            }
             _ => {}
         }
         (self.link, self.caps.link) = (link, link);
@@ -206,7 +237,13 @@ impl Port for DpdkPort {
         if self.device.is_none() {
             return 0;
         }
-        if self.copies { self.receive_copies(pool, out) } else { self.receive(out) }
+        let came = if self.copies { self.receive_copies(pool, out) } else { self.receive(out) };
+        if came > 0
+            && let Some(interrupt) = &mut self.interrupt
+        {
+            interrupt.disarm();
+        }
+        came
     }
 
     #[inline]
@@ -269,6 +306,19 @@ impl Port for DpdkPort {
         }
     }
 
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.interrupt.as_ref().map(Interrupt::fd)
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        self.interrupt.as_mut().is_none_or(Interrupt::arm)
+    }
+
+    /// The link, of which no interrupt tells.
+    fn service_within(&self) -> Option<Duration> {
+        self.interrupt.is_some().then_some(WATCH_ASLEEP)
+    }
+
     fn caps(&self) -> Caps {
         self.caps.clone()
     }
@@ -306,6 +356,9 @@ impl Port for DpdkPort {
         self.check(pool);
         self.count();
         self.settle();
+        if let Some(interrupt) = self.interrupt.take() {
+            interrupt.close();
+        }
         let mut all = device::lock();
         if let Some(device) = self.device.take() {
             // Nobody can come by another reference meanwhile: the lock is held.

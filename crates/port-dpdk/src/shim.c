@@ -1,12 +1,16 @@
 /* What of DPDK is inline or a structure: bursts, the mempool over an arena, and what devices tell. The rest is called from
  * Rust (sys.rs), where each function and structure here is declared again. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_eal.h>
+#include <rte_epoll.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
@@ -459,10 +463,12 @@ int weir_device_info(uint16_t port, struct weir_device *out)
 	return 0;
 }
 
-/* Sets up `queues` queues each way with rings of about the wanted size, which are set to what they are. */
-int weir_device_set_up(uint16_t port, uint16_t queues, struct rte_mempool *mempool, struct weir_device *out)
+/* Sets up `queues` queues each way with rings of about the wanted size, which are set to what they are. `interrupts`: asks
+ * the device for one of each receive queue. Some drivers take mbufs to receive into here already. */
+int weir_device_set_up(struct weir_stock *stock, uint16_t port, uint16_t queues, struct rte_mempool *mempool, int interrupts,
+	struct weir_device *out)
 {
-	struct rte_eth_conf conf = { 0 };
+	struct rte_eth_conf conf = { .intr_conf.rxq = interrupts };
 	struct rte_eth_dev_info info;
 	int socket = rte_eth_dev_socket_id(port), failed = rte_eth_dev_info_get(port, &info);
 
@@ -478,11 +484,13 @@ int weir_device_set_up(uint16_t port, uint16_t queues, struct rte_mempool *mempo
 	failed = rte_eth_dev_configure(port, queues, queues, &conf);
 	if (failed == 0)
 		failed = rte_eth_dev_adjust_nb_rx_tx_desc(port, &out->rx_ring, &out->tx_ring);
+	here = stock;
 	for (uint16_t queue = 0; queue < queues && failed == 0; queue++) {
 		failed = rte_eth_rx_queue_setup(port, queue, out->rx_ring, socket, NULL, mempool);
 		if (failed == 0)
 			failed = rte_eth_tx_queue_setup(port, queue, out->tx_ring, socket, NULL);
 	}
+	here = NULL;
 	return failed;
 }
 
@@ -535,4 +543,34 @@ int weir_device_is_up(uint16_t port)
 	struct rte_eth_link link = { 0 };
 
 	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+/* ---- Interrupts of a receive queue. ---- */
+
+/* A descriptor that is readable when the queue has interrupted, or a negative error: the device has no interrupts. */
+int weir_interrupt_open(uint16_t port, uint16_t queue)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC), failed;
+
+	if (epoll < 0)
+		return -errno;
+	failed = rte_eth_dev_rx_intr_ctl_q(port, queue, epoll, RTE_INTR_EVENT_ADD, NULL);
+	if (failed == 0)
+		return epoll;
+	close(epoll);
+	return failed < 0 ? failed : -ENOTSUP;
+}
+
+void weir_interrupt_close(uint16_t port, uint16_t queue, int epoll)
+{
+	rte_eth_dev_rx_intr_ctl_q(port, queue, epoll, RTE_INTR_EVENT_DEL, NULL);
+	close(epoll);
+}
+
+/* Forgets interrupts that have come; returns how many. */
+int weir_interrupt_take(int epoll)
+{
+	struct rte_epoll_event event;
+
+	return rte_epoll_wait(epoll, &event, 1, 0);
 }

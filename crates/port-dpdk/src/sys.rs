@@ -84,6 +84,8 @@ unsafe extern "C" {
     pub fn rte_eth_dev_set_mtu(port: u16, mtu: u16) -> c_int;
     pub fn rte_eth_promiscuous_enable(port: u16) -> c_int;
     pub fn rte_eth_allmulticast_enable(port: u16) -> c_int;
+    pub fn rte_eth_dev_rx_intr_enable(port: u16, queue: u16) -> c_int;
+    pub fn rte_eth_dev_rx_intr_disable(port: u16, queue: u16) -> c_int;
     pub fn rte_eth_xstats_get_names(port: u16, names: *mut XstatName, room: u32) -> c_int;
     pub fn rte_eth_xstats_get(port: u16, values: *mut Xstat, room: u32) -> c_int;
 
@@ -136,9 +138,20 @@ unsafe extern "C" {
     ) -> u16;
 
     pub fn weir_device_info(port: u16, out: *mut DeviceInfo) -> c_int;
-    pub fn weir_device_set_up(port: u16, queues: u16, mempool: *mut Mempool, out: *mut DeviceInfo) -> c_int;
+    pub fn weir_device_set_up(
+        stock: *mut Stock,
+        port: u16,
+        queues: u16,
+        mempool: *mut Mempool,
+        interrupts: c_int,
+        out: *mut DeviceInfo,
+    ) -> c_int;
     pub fn weir_device_start(stock: *mut Stock, port: u16) -> c_int;
     pub fn weir_device_close(stock: *mut Stock, port: u16) -> c_int;
     pub fn weir_device_losses(port: u16, out: *mut Losses) -> c_int;
     pub fn weir_device_is_up(port: u16) -> c_int;
+
+    pub fn weir_interrupt_open(port: u16, queue: u16) -> c_int;
+    pub fn weir_interrupt_close(port: u16, queue: u16, epoll: c_int);
+    pub fn weir_interrupt_take(epoll: c_int) -> c_int;
 }

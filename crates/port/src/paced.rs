@@ -151,6 +151,10 @@ impl Port for Paced {
         self.inner.wait_fd()
     }
 
+    fn fall_asleep(&mut self) -> bool {
+        self.inner.fall_asleep()
+    }
+
     fn kick(&mut self, pool: &mut Pool) {
         self.inner.kick(pool);
     }

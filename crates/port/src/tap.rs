@@ -192,6 +192,10 @@ impl Port for Tap {
         self.inner.wait_fd()
     }
 
+    fn fall_asleep(&mut self) -> bool {
+        self.inner.fall_asleep()
+    }
+
     fn kick(&mut self, pool: &mut Pool) {
         self.inner.kick(pool);
     }

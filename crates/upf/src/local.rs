@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use dataplane::forward::InstanceId;
+use dataplane::forward::{InstanceId, PortView};
+use dataplane::parse::has_services;
 use engine::{Drop, Punt, SteerKey};
 use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
@@ -23,7 +24,7 @@ fn is_to_many(ip: &L3L4, packet: &[u8]) -> bool {
 
 /// Where a packet goes that no pipeline forwards: to the slow path, or out under a name. `ours`: its destination is one
 /// of our addresses; `tunnels`: the port's addresses are tunnel endpoints.
-pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8]) -> Result<Punt, Drop> {
+pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8], port: &PortView) -> Result<Punt, Drop> {
     let kind = packet.get(usize::from(ip.l4)).copied();
     if ip.version == 6
         && ip.protocol == protocol::ICMP6
@@ -37,6 +38,8 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8]) -> Result<P
     match (ip.version, ip.protocol, kind) {
         (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
+        // A fragment to tunnel endpoints may be of a tunnel packet.
+        _ if has_services(port, ours) && (!tunnels || ip.fragment == wire::Fragment::Whole) => Ok(punts::HOST),
         _ if !tunnels => Err(drops::NO_SERVICE),
         _ if ip.fragment != wire::Fragment::Whole => Err(drops::OUTER_FRAGMENT),
         _ => Err(drops::NOT_GTPU),

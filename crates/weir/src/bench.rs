@@ -70,7 +70,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub print: bool,
     /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all; dpdk in builds that have it [default: the
-    /// experiment's, mostly memory; with real: xdp; real also has slots].
+    /// experiment's, mostly memory; with real: xdp; real also has slots, and takes several: ring,dpdk].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
     /// Workers; the subscribers are divided among them [default: 1].

@@ -47,7 +47,7 @@ pub fn forward(uris: [&str; 2], stop: &AtomicBool) -> Result<(), BenchError> {
                 yields -= 1;
                 std::thread::yield_now();
             }
-            0 => sleep(&ports),
+            0 => sleep(&mut ports),
             came if came >= LARGE => yields = YIELDS,
             _ => yields = 0,
         }
@@ -78,7 +78,11 @@ fn turn(ports: &mut [Box<dyn Port>; 2], pool: &mut Pool, batch: &mut Batch, shar
 }
 
 /// Until something comes.
-fn sleep(ports: &[Box<dyn Port>; 2]) {
+fn sleep(ports: &mut [Box<dyn Port>; 2]) {
+    // Both are told, whatever one says.
+    if ports.iter_mut().fold(false, |look, port| !port.fall_asleep() || look) {
+        return;
+    }
     let fds: Vec<BorrowedFd<'_>> = ports.iter().filter_map(|port| port.wait_fd()).collect();
     if fds.len() == ports.len() {
         // An error can only be a bad descriptor, which the port finds out itself.

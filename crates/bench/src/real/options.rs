@@ -51,7 +51,7 @@ impl RealPort {
         }
     }
 
-    /// The modes that a command line names: one of them, or `all`.
+    /// The modes that a command line names: some of them, separated by commas, or `all`.
     ///
     /// # Errors
     /// [`BenchError::Asked`] for any other word.
@@ -59,16 +59,22 @@ impl RealPort {
         if word == "all" {
             return Ok(Self::ALL.to_vec());
         }
-        let word = match word {
-            "tpacket3" => "ring",
-            "tpacket2" => "slots",
-            other => other,
-        };
-        let found = Self::ALL.into_iter().chain([Self::Dpdk]).find(|port| port.word() == word);
-        let known = "xdp, ring (or tpacket3), slots (or tpacket2), mmsg, plain, all, dpdk";
-        found
-            .map(|port| vec![port])
-            .ok_or_else(|| BenchError::Asked(format!("unknown port \"{word}\"; allowed: {known}")))
+        let mut ports = Vec::new();
+        for word in word.split(',') {
+            let word = match word {
+                "tpacket3" => "ring",
+                "tpacket2" => "slots",
+                other => other,
+            };
+            let found = Self::ALL.into_iter().chain([Self::Dpdk]).find(|port| port.word() == word);
+            let known = "xdp, ring (or tpacket3), slots (or tpacket2), mmsg, plain, dpdk, or all";
+            let port = found.ok_or_else(|| BenchError::Asked(format!("unknown port \"{word}\"; allowed: {known}")))?;
+            if ports.contains(&port) {
+                return Err(BenchError::Asked(format!("port \"{word}\" is given twice; give each once")));
+            }
+            ports.push(port);
+        }
+        Ok(ports)
     }
 }
 
@@ -254,5 +260,7 @@ mod tests {
         assert!(RealPort::named("rdma").expect_err("rdma").to_string().contains("slots"));
         assert!("both".parse::<Flow>().expect_err("both").to_string().contains("mixed"));
         assert_eq!(RealPort::named("all").expect("all").len(), 5);
+        assert_eq!(RealPort::named("dpdk,tpacket3").expect("two"), [RealPort::Dpdk, RealPort::Ring]);
+        assert!(RealPort::named("ring,ring").expect_err("twice").to_string().contains("given twice"));
     }
 }

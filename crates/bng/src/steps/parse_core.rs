@@ -122,7 +122,8 @@ fn local(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Pun
     let dhcp = if ip.version == 4 { DHCP4_SERVER } else { DHCP6_SERVER };
     let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && ip.fragment == Fragment::Whole;
     if !is_dhcp || !state.directory.has_dhcp_servers() {
-        return parse::local(ip, packet);
+        let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
+        return parse::local_or_host(ip, packet, port, ours);
     }
     let is_server = match ip.version {
         4 => state.directory.is_dhcp_server(port.instance, std::net::Ipv4Addr::from(ip.src).into()),

@@ -83,7 +83,7 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
     let outcome = match () {
         () if parse::is_discovery(&ip, packet) => Some(Ok(punts::NEIGHBOUR)),
         () if parse::is_routing(&ip, packet, port, ours) => Some(Ok(punts::ROUTING)),
-        () if ours => Some(parse::local(&ip, packet)),
+        () if ours => Some(parse::local_or_host(&ip, packet, port, ours)),
         () if link_local => Some(Err(drops::MULTICAST)),
         () if martian => Some(Err(drops::MARTIAN_SOURCE)),
         () => None,
@@ -160,6 +160,7 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
         protocol::L2TP => (l2tp::Carrier::Ip, 0),
         protocol::UDP if ip.dst_port == l2tp::PORT => (l2tp::Carrier::Udp, 8),
         protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: parse::local(&ip, packet)?, l3, end }),
+        _ if parse::has_services(port, ours) => return Ok(Packet::Local { punt: punts::HOST, l3, end }),
         _ => return Err(drops::NOT_L2TP),
     };
     if ip.fragment != Fragment::Whole {

@@ -41,6 +41,8 @@ pub struct Link<'a> {
     pub mtu: Option<u16>,
     /// The host interface of routing daemons, `eth0` or `namespace/eth0`.
     pub host_interface: Option<&'a str>,
+    /// Packets a second to services of the host on that interface; 0: none.
+    pub host_packets_per_second: u32,
 }
 
 impl Links<'_> {
@@ -88,7 +90,18 @@ impl Links<'_> {
     /// A host interface is a name of Linux's, its own port's only, beside a port with link layer and addresses.
     fn check_host_interface(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
         const LONGEST_NAME: usize = 15;
-        let Some(text) = port.host_interface else { return Ok(()) };
+        const MOST_PACKETS: u32 = 10_000_000;
+        let rate = port.host_packets_per_second;
+        let at_rate = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_packets_per_second"], what, help));
+        let Some(text) = port.host_interface else {
+            return match rate {
+                0 => Ok(()),
+                _ => at_rate("the port has no host_interface".to_owned(), "host_interface = \"namespace/core0\""),
+            };
+        };
+        if rate > MOST_PACKETS {
+            return at_rate(format!("{rate} is too many"), "0 to 10000000 packets a second");
+        }
         let at = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_interface"], what, help));
         let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
         // Linux takes `%` for a number of its choice, and `:` for an alias.

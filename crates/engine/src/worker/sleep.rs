@@ -11,8 +11,9 @@ use crate::gateway::Gateway;
 use crate::idle::Rest;
 use crate::stats::Io;
 
-/// The sleep between two looks at a port that has nothing to wait on.
-const WITHOUT_FD: Duration = Duration::from_micros(50);
+/// The first sleep between two looks at a port that has nothing to wait on. Each that brings nothing is followed by one of
+/// twice the time, up to [`Idle::moderate`](crate::Idle::moderate).
+pub(super) const WITHOUT_FD: Duration = Duration::from_micros(50);
 /// Descriptors a worker sleeps on, at most: as many as one `poll` takes.
 const FDS: usize = 16;
 
@@ -100,6 +101,10 @@ impl<G: Gateway> Worker<G> {
             self.kick();
             self.env.stats.add(Io::TxCycles, Tsc::cycles().wrapping_sub(begin));
         }
+        // All of them are told, whatever one says.
+        if moderate.is_none() && self.ports.iter_mut().fold(false, |look, door| !door.port.fall_asleep() || look) {
+            return;
+        }
         let now = self.config.time.now_ns(Tsc::cycles());
         if self.stale && moderate.is_none() {
             // Who looks at the gauges sees them as they were when the worker fell asleep.
@@ -118,7 +123,8 @@ impl<G: Gateway> Worker<G> {
             return;
         }
         let fds = self.fds(moderate.is_none());
-        let longest = if fds.partial { longest.min(WITHOUT_FD) } else { longest };
+        let blind = if fds.partial { self.blind } else { Duration::MAX };
+        let longest = longest.min(blind);
         self.env.stats.set(Io::SleepsUntil, now.saturating_add(longest.as_nanos() as u64).max(1));
         let heard = fds.heard();
         let happened = fds.wait(longest);
@@ -128,6 +134,9 @@ impl<G: Gateway> Worker<G> {
         self.env.stats.set(Io::CpuNs, self.meter.begin());
         if moderate.is_some() {
             return; // it did not listen to them
+        }
+        if blind < Duration::MAX {
+            self.blind = (2 * blind).min(self.config.idle.moderate).max(WITHOUT_FD);
         }
         for (n, door) in self.ports.iter_mut().enumerate() {
             if happened.iter().any(|what| matches!(what, Some(Source::Change(port)) if *port == n)) {

@@ -57,7 +57,7 @@ pub(crate) fn open(entries: &[PortEntry<'_>], caps: &mut [Caps]) -> Result<Vec<H
         let writer = tap.writer().map_err(|source| {
             failed(PortError::System { doing: "copying a host interface's descriptor".to_owned(), source })
         })?;
-        caps.host = Some(HostInterface::new(Arc::new(writer)));
+        caps.host = Some(HostInterface::new(Arc::new(writer)).with_services(entry.host_packets_per_second));
         tracing::info!(
             target: "port", event = "host_interface_open", port = entry.name, interface = %tap.place(), mtu,
             "routing daemons find port \"{}\" as interface {}", entry.name, tap.place()

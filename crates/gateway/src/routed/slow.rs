@@ -178,7 +178,7 @@ impl SlowPath {
                 }
             }
             punts::PING => return self.responder.ping(frame, env),
-            punts::ROUTING | punts::ICMP_OTHER => {
+            punts::ROUTING | punts::ICMP_OTHER | punts::HOST => {
                 let port = tables.port(frame.meta.port);
                 return self.responder.to_host(frame, punt, port, env);
             }

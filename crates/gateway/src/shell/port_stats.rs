@@ -151,6 +151,10 @@ impl Port for ObservedPort {
         self.port.wait_fd()
     }
 
+    fn fall_asleep(&mut self) -> bool {
+        self.port.fall_asleep()
+    }
+
     fn kick(&mut self, pool: &mut Pool) {
         self.port.kick(pool);
     }

@@ -84,6 +84,8 @@ pub struct PortEntry<'p> {
     pub claim_interface: bool,
     /// The host interface of routing daemons beside it.
     pub host_interface: Option<&'p str>,
+    /// Packets a second to services of the host beside it.
+    pub host_packets_per_second: u32,
     /// Largest IP packet in bytes; none: the interface's.
     pub mtu: Option<u16>,
 }
@@ -216,6 +218,7 @@ mod tests {
             addresses: &addresses,
             claim_interface,
             host_interface: None,
+            host_packets_per_second: 0,
             mtu: None,
         };
         let used = |addresses: &[[u8; 4]], default_route| HostUse {

@@ -12,6 +12,7 @@ use engine::{Drop, Io};
 use port::Wires;
 
 use super::hand_over::{self, Handed, Listeners, Standstill, Taken, Taker};
+use super::numa;
 use super::ports;
 use super::process::{Ended, Opened, Process, StartError};
 use super::product::{Gateway, Head, Loaded, Product};
@@ -273,6 +274,12 @@ impl<G: Gateway> Running<G> {
         for port in self.process.shell().ports().iter().filter(|port| port.worker == 0) {
             let entry = head.ports.iter().find(|entry| entry.name == port.name);
             log::port_open(port, &entry.map(|entry| entry.addresses.join(" ")).unwrap_or_default());
+        }
+        for port in self.process.shell().ports() {
+            if let Some(cpu) = self.process.shell().workers().get(usize::from(port.worker)).and_then(|worker| worker.cpu) {
+                let what = (&*port.name, &*port.kind, &*port.interface);
+                numa::report(Path::new(numa::SYS), what, (usize::from(port.worker), cpu));
+            }
         }
         if let Some(metrics) = &self.metrics {
             log::listening("metrics", metrics.address());

@@ -125,7 +125,7 @@ fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<
     }
     let local = match parse::is_routing(&ip, packet, port, ours) {
         true => Ok(punts::ROUTING),
-        false => crate::local::classify(&ip, ours, true, packet),
+        false => crate::local::classify(&ip, ours, true, packet, port),
     };
     burst.frame_mut(i).meta.l3 = l3;
     *dataplane::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;

@@ -131,7 +131,7 @@ fn any(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, a
     let local = if stays_here && parse::is_routing(&ip, packet, port, ours) {
         Some(Ok(punts::ROUTING))
     } else if stays_here {
-        Some(crate::local::classify(&ip, ours, false, packet))
+        Some(crate::local::classify(&ip, ours, false, packet, port))
     } else {
         martian.then_some(Err(drops::MARTIAN_SOURCE))
     };

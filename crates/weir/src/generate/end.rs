@@ -111,6 +111,10 @@ pub fn wait(mut ends: [&mut End; 2], longest: Duration) {
     for end in &mut ends {
         end.port.kick(&mut end.pool);
     }
+    // Both are told, whatever one says.
+    if ends.iter_mut().fold(false, |look, end| !end.port.fall_asleep() || look) {
+        return;
+    }
     let descriptors = ends.each_ref().map(|end| end.port.wait_fd());
     let mut polled: Vec<PollFd<'_>> = descriptors.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     if polled.len() < descriptors.len() {

@@ -1,0 +1,62 @@
+//! Interrupts of a receive queue, for a worker without packets to sleep on.
+
+use std::os::fd::BorrowedFd;
+
+use crate::{eal, sys};
+
+/// The interrupt of a queue. It is asked for when a worker falls asleep, and off while packets come.
+pub struct Interrupt {
+    port: u16,
+    queue: u16,
+    /// Readable when it has come.
+    epoll: i32,
+    /// Asked for, and not seen since.
+    armed: bool,
+}
+
+impl Interrupt {
+    /// That of a started device's queue; none: the device has none.
+    pub fn of(port: u16, queue: u16) -> Option<Self> {
+        // SAFETY: the device is open and has started; the queue is one of its.
+        let epoll = unsafe { sys::weir_interrupt_open(port, queue) };
+        // What was logged is not a failure.
+        eal::forget_log();
+        (epoll >= 0).then_some(Self { port, queue, epoll, armed: false })
+    }
+
+    /// What is readable when it has come.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open until `close`, which takes `self`.
+        unsafe { BorrowedFd::borrow_raw(self.epoll) }
+    }
+
+    /// Asks for it. False: it was not asked for before, or has come, so that packets may be waiting.
+    pub fn arm(&mut self) -> bool {
+        // SAFETY: the descriptor is open, and so is the device.
+        let came = unsafe { sys::weir_interrupt_take(self.epoll) } > 0;
+        if self.armed && !came {
+            return true;
+        }
+        // A device whose interrupts are always on knows no such request.
+        // SAFETY: as above.
+        unsafe { sys::rte_eth_dev_rx_intr_enable(self.port, self.queue) };
+        self.armed = true;
+        false
+    }
+
+    /// Packets come: they are polled for.
+    #[inline]
+    pub fn disarm(&mut self) {
+        if self.armed {
+            self.armed = false;
+            // SAFETY: as above.
+            unsafe { sys::rte_eth_dev_rx_intr_disable(self.port, self.queue) };
+        }
+    }
+
+    /// Before its device is closed.
+    pub fn close(self) {
+        // SAFETY: as above; the descriptor is not used after.
+        unsafe { sys::weir_interrupt_close(self.port, self.queue, self.epoll) };
+    }
+}
