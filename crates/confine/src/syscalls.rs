@@ -289,6 +289,8 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_poll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
+    // DPDK's shared memory interfaces, whenever the other end comes.
+    libc::SYS_memfd_create,
     // DPDK's thread of interrupts, whenever it waits for other descriptors than before.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_create,

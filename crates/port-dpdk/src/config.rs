@@ -99,6 +99,13 @@ impl Config {
         self.device.split(',').next().unwrap_or_default()
     }
 
+    /// Whether a device of that driver looks for its other end when it starts, and then no more: the client of a shared memory
+    /// interface. A device with several queues is not started again: other workers may be in it.
+    pub fn connects_once(&self, driver: &str) -> bool {
+        let serves = self.device.split(',').any(|argument| matches!(argument, "role=server" | "role=master"));
+        driver == "net_memif" && !serves && self.queues == 1
+    }
+
     /// What an ENA device is to be told, without which packets with long headers take its slow way; none: it was.
     pub fn ena_advice(&self, driver: &str) -> Option<&'static str> {
         let has = |argument: &str| self.device.split(',').skip(1).any(|given| given == argument);
@@ -137,6 +144,14 @@ mod tests {
             assert!(read(&format!("dpdk:{name}")).unwrap().is_pci(), "{name}");
         }
         assert!(!read("dpdk:net_memif,role=client").unwrap().is_pci());
+    }
+
+    #[test]
+    fn clients_of_shared_memory_connect_once() {
+        let once = |uri: &str, driver: &str| read(uri).unwrap().connects_once(driver);
+        assert!(once("dpdk:net_memif0,socket=/x", "net_memif") && once("dpdk:net_memif0,role=client", "net_memif"));
+        assert!(!once("dpdk:net_memif0,role=server", "net_memif") && !once("dpdk:net_null0", "net_null"));
+        assert!(!once("dpdk:net_memif0?queues=2", "net_memif"));
     }
 
     #[test]

@@ -263,6 +263,14 @@ impl Device {
         losses
     }
 
+    /// Starts it again, no other port having it, so that it looks for its other end. False: it has none, and stands still.
+    pub fn start_again(&self, stock: &mut Stock) -> bool {
+        // SAFETY: the device is open and was set up; its only worker is here. What its driver has goes to the stock.
+        let failed = unsafe { sys::weir_device_restart(stock.raw(), self.port) };
+        eal::forget_log();
+        failed == 0
+    }
+
     /// Closes it, no other port having it: what its driver has goes to the stock.
     pub fn close(&self, stock: &mut Stock) {
         if self.closed.swap(true, Ordering::AcqRel) {

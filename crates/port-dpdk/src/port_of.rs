@@ -18,6 +18,8 @@ use crate::{eal, sys};
 
 /// How often the link is looked at, in nanoseconds.
 const WATCH_EVERY: u64 = 20_000_000;
+/// How often a device without link that looks for its other end once is started again, in nanoseconds.
+const CONNECT_EVERY: u64 = 1_000_000_000;
 /// How often a sleeping worker looks at it.
 const WATCH_ASLEEP: Duration = Duration::from_millis(100);
 /// How often the device's counters are read, in nanoseconds: of some devices that takes 100 µs.
@@ -37,6 +39,10 @@ pub struct DpdkPort {
     queue: u16,
     /// What a worker sleeps on; none: the device has no interrupts.
     interrupt: Option<Interrupt>,
+    /// The device looks for its other end when it starts only; it did so then.
+    connects: Option<u64>,
+    /// It could not be started again.
+    stands_still: bool,
     /// The driver, and how it is used.
     what: String,
     /// The device's driver takes no buffers of the arena.
@@ -87,6 +93,7 @@ impl DpdkPort {
         if let Some(advice) = config.ena_advice(&device.driver) {
             detail = format!("{detail}, {advice}");
         }
+        let connects = config.connects_once(&device.driver).then(coarse_now);
         let link = if device.is_up() { Link::Up } else { Link::Down };
         let (name, mac, mtu) = (device.name.clone(), device.mac, device.mtu.into());
         let extras = if config.queue == 0 { extra_names(device.port) } else { Vec::new() };
@@ -96,6 +103,8 @@ impl DpdkPort {
             stock,
             queue: config.queue,
             interrupt: None,
+            connects,
+            stands_still: false,
             what: detail,
             copies,
             link,
@@ -200,9 +209,23 @@ impl DpdkPort {
             _ => {}
         }
         (self.link, self.caps.link) = (link, link);
+        self.connect(now);
         if now.wrapping_sub(self.counted) >= COUNT_EVERY {
             self.counted = now;
             self.count();
+        }
+    }
+
+    /// Looks for the other end again: it was not there, or has gone.
+    fn connect(&mut self, now: u64) {
+        let Some(device) = &self.device else { return };
+        match &mut self.connects {
+            Some(last) if self.link == Link::Up => *last = now,
+            Some(last) if now.wrapping_sub(*last) >= CONNECT_EVERY => {
+                *last = now;
+                self.stands_still = !device.start_again(&mut self.stock);
+            }
+            _ => {}
         }
     }
 
@@ -234,7 +257,7 @@ impl Port for DpdkPort {
     #[inline]
     fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
         self.check(pool);
-        if self.device.is_none() {
+        if self.device.is_none() || self.stands_still {
             return 0;
         }
         let came = if self.copies { self.receive_copies(pool, out) } else { self.receive(out) };

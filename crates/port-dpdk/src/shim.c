@@ -505,6 +505,19 @@ int weir_device_start(struct weir_stock *stock, uint16_t port)
 	return failed;
 }
 
+/* Stops a device and starts it again, as it was set up. */
+int weir_device_restart(struct weir_stock *stock, uint16_t port)
+{
+	int failed;
+
+	here = stock;
+	failed = rte_eth_dev_stop(port);
+	if (failed == 0)
+		failed = rte_eth_dev_start(port);
+	here = NULL;
+	return failed;
+}
+
 /* The driver frees all it has to the stock. */
 int weir_device_close(struct weir_stock *stock, uint16_t port)
 {

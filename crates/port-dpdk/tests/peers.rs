@@ -251,11 +251,7 @@ fn exchanges(test: &str, peer: &str, port: &str, interrupts: bool) {
     let peer = Peer::start(&peer.replace("{socket}", &socket));
     // Clients look for their server when they are opened.
     if peer_listens(port) {
-        let end = Instant::now() + PATIENCE;
-        while !std::path::Path::new(&socket).exists() {
-            assert!(Instant::now() < end, "no socket");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        exists(&socket);
     }
     let mut bed = Bed::open(&port.replace("{socket}", &socket));
     bed.meet();
@@ -274,6 +270,15 @@ fn exchanges(test: &str, peer: &str, port: &str, interrupts: bool) {
     assert!(said.contains("macswap packet forwarding"), "{said}");
 }
 
+/// Waits for a socket.
+fn exists(path: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !std::path::Path::new(path).exists() {
+        assert!(Instant::now() < end, "no socket");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn peer_listens(port: &str) -> bool {
     port.contains("virtio_user") || port.contains("role=client")
 }
@@ -286,6 +291,39 @@ fn memif_client_exchanges_frames_with_testpmd() {
         "dpdk:net_memif_client,role=client,socket={socket},socket-abstract=no",
         false,
     );
+}
+
+#[test]
+fn memif_client_finds_a_server_that_starts_again() {
+    let folder = Folder::new("memif-again");
+    let socket = folder.file("socket");
+    let start = || {
+        let peer = Peer::start(&format!("net_memif0,role=server,socket={socket},socket-abstract=no"));
+        exists(&socket);
+        peer
+    };
+    let peer = start();
+    let uri = format!("dpdk:net_memif_again,role=client,socket={socket},socket-abstract=no");
+    let mut bed = Bed::open(&uri);
+    bed.meet();
+    peer.end();
+    let end = Instant::now() + PATIENCE;
+    while bed.port.caps().link == Link::Up {
+        assert!(Instant::now() < end, "the link stays up");
+        bed.receive();
+    }
+    // Without a server it goes on looking for one.
+    let until = Instant::now() + Duration::from_millis(2500);
+    while Instant::now() < until {
+        assert!(bed.receive().is_empty() && !bed.send(1));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let peer = start();
+    bed.meet();
+    assert_eq!(bed.exchange(), (0, 0), "lost, out of order: {:?}", bed.port.counters());
+    assert!(bed.port.counters().link_losses >= 1 && bed.port.counters().link_returns >= 1);
+    bed.close();
+    peer.end();
 }
 
 #[test]
