@@ -234,7 +234,7 @@ fn a_full_port_is_counted_and_the_slots_come_back() {
 fn sleeps(idle: Idle) -> u64 {
     let bench = bench();
     let (plane, layout) = Plane::new();
-    let ports = vec![Box::new(Memory::new("m", [2; 6], Wire::default())) as Box<dyn Port>];
+    let ports = vec![Box::new(Memory::new("m", [2; 6], &Wire::default())) as Box<dyn Port>];
     let config = WorkerConfig { idle, ..WorkerConfig::default() };
     let mut worker = Worker::new(plane, layout, Pool::new(&bench.arena, 64), ports, config);
     let stop = AtomicBool::new(false);
