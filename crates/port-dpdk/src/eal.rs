@@ -88,6 +88,7 @@ fn init(arguments: &[String]) -> Result<(), String> {
     // outlive the call. The layer parses copies: it may put the pointers, but not the texts, in another order.
     let failed = unsafe {
         sys::weir_log_keep();
+        sys::weir_thread_shares_cpu();
         sys::rte_eal_init(texts.len() as i32, pointers.as_mut_ptr()) < 0
     };
     if failed {

@@ -2,6 +2,7 @@
  * Rust (sys.rs), where each function and structure here is declared again. */
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,15 @@ void weir_log_take(char *to, size_t room)
 	snprintf(to, room, "%s", log_line);
 	log_line[0] = 0;
 	rte_spinlock_unlock(&log_lock);
+}
+
+/* The layer waits for threads that it starts by looking at a flag: with a real-time priority, on the one CPU that all of them
+ * have, it would wait for ever. */
+void weir_thread_shares_cpu(void)
+{
+	struct sched_param none = { 0 };
+
+	sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
 int weir_errno(void)
