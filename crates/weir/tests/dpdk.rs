@@ -5,8 +5,9 @@
 mod net;
 
 use std::fs;
+use std::time::Duration;
 
-use net::{Net, ends_well, example, json, number, within};
+use net::{Net, ends_well, example, json, number, ok, within};
 
 /// The example with simulated subscribers on those devices; a system call that is not on the list ends the process.
 fn config(n3: &str, n6: &str) -> String {
@@ -70,5 +71,37 @@ fn dpdk_gateway_forwards_confined_over_af_packet_devices() {
     assert_eq!((port["kind"].as_str(), port["link"].as_str(), number(&port["mtu"])), (Some("dpdk"), Some("up"), 1500));
     assert!(number(&port["counters"]["dpdk_rx_good_packets"]) > 100, "{ports}");
     assert!(number(&port["held_packet_buffers"]) > 0, "{ports}");
+    ends_well(gateway);
+}
+
+/// CPU time of all threads of a process, in seconds.
+fn cpu_seconds(pid: u64) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // Nanoseconds on a CPU stand first. A thread may have ended meanwhile.
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).ok();
+    let texts = tasks.filter_map(|task| of_task(task.unwrap()));
+    texts.map(|text| text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9).sum()
+}
+
+#[test]
+fn dpdk_gateway_sleeps_until_a_device_interrupts() {
+    if !port_dpdk::BUILT {
+        return;
+    }
+    let net = Net::new("dpdki");
+    let gateway = net.start(&config("dpdk:net_tap0,iface=tap0", "dpdk:net_tap1,iface=tap1"));
+    ok(&format!("ip -n {} address add 10.0.6.254/24 dev tap1", net.gateway));
+    let view = net.show("process");
+    let process = view["processes"].as_array().unwrap().iter().find(|process| process["role"] == "gateway").unwrap();
+    let pid = number(&process["pid"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = cpu_seconds(pid);
+    std::thread::sleep(Duration::from_secs(3));
+    let share = (cpu_seconds(pid) - before) / 3.0;
+    println!("idle: {:.2} % of a CPU", 100.0 * share);
+    assert!(share < 0.03, "an idle gateway takes {:.1} % of a CPU", 100.0 * share);
+    // The first packet wakes it.
+    let ping = within(&net.gateway, "ping").args(["-c", "3", "-i", "0.3", "-W", "10", "10.0.6.1"]).output().unwrap();
+    assert!(ping.status.success(), "{}", String::from_utf8_lossy(&ping.stdout));
     ends_well(gateway);
 }
