@@ -95,9 +95,7 @@ fn to6(ip: &L3L4, packet: &[u8], port: &PortView, tables: &Forwarding) -> Result
         () if port.host.is_some() && parse::is_routing(ip, packet, port, port.is_mine6(dst)) => {
             Ok(Some(punts::ROUTING))
         }
-        () if tables.ports.iter().any(is_ours) => {
-            parse::local_or_host(ip, packet, port, port.is_mine6(dst)).map(Some)
-        }
+        () if tables.ports.iter().any(is_ours) => parse::local_or_host(ip, packet, port, port.is_mine6(dst)).map(Some),
         // fe80::/10 stays on the link.
         () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
         () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::{
-    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Idle, Io, Kind, Layout, Pipeline, PortId, Punt, Reason, Stage,
-    StatsView, Steer, SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
+    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Idle, Io, Kind, Layout, Pipeline, PortId, Punt, Reason,
+    Stage, StatsView, Steer, SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
 };
 use frame::{Arena, ArenaConfig, BURST, Batch, Caps, Pool, Port, PortCounters};
 use port::memory::{Memory, Wire};

@@ -97,7 +97,8 @@ mod tests {
         let host = HostInterface::new(Arc::new(Nowhere)).with_services(1000);
         // A clone, as another worker has it, shares the rate.
         let hosts = [host.clone(), host];
-        let taken = |from: u64, to: u64| (from..to).filter(|ms| hosts[(ms % 2) as usize].allow(ms * SECOND / 4000)).count();
+        let taken =
+            |from: u64, to: u64| (from..to).filter(|ms| hosts[(ms % 2) as usize].allow(ms * SECOND / 4000)).count();
         assert_eq!((0..500).filter(|n| hosts[n % 2].allow(SECOND)).count(), 100, "a tenth of a second's at once");
         let rest = taken(4000, 44_000);
         assert!((9_990..=10_010).contains(&rest), "{rest} in ten seconds");

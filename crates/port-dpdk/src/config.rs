@@ -40,7 +40,8 @@ pub struct Config {
     pub netns: Option<String>,
 }
 
-const KEYS: &[&str] = &["queues", "queue", "ring", "mtu", "promisc", "buffers", "interrupts", "pages", "memory", "netns"];
+const KEYS: &[&str] =
+    &["queues", "queue", "ring", "mtu", "promisc", "buffers", "interrupts", "pages", "memory", "netns"];
 
 impl Config {
     /// Reads a URI.
@@ -110,8 +111,9 @@ impl Config {
     pub fn ena_advice(&self, driver: &str) -> Option<&'static str> {
         let has = |argument: &str| self.device.split(',').skip(1).any(|given| given == argument);
         // The devices write the first 96 bytes of a packet to the NIC; 224 with large headers (DPDK, ENA poll mode driver).
-        (driver == "net_ena" && !has("large_llq_hdr=1"))
-            .then_some("without large_llq_hdr=1: headers of more than 96 bytes are slow; vfio-pci needs write combining")
+        (driver == "net_ena" && !has("large_llq_hdr=1")).then_some(
+            "without large_llq_hdr=1: headers of more than 96 bytes are slow; vfio-pci needs write combining",
+        )
     }
 
     /// Whether the name is a PCI address, such as `0000:00:05.0`.

@@ -59,7 +59,8 @@ struct Peer(Child);
 impl Peer {
     fn start(device: &str) -> Self {
         let cpus = fs::read_to_string("/proc/self/status").expect("a status");
-        let cpus = cpus.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim().to_owned();
+        let cpus =
+            cpus.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim().to_owned();
         let mut command = Command::new("dpdk-testpmd");
         command.args(["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "256", "--lcores"]);
         command.args([&format!("0@({cpus}),1@({cpus})"), "--vdev", device, "--"]);

@@ -80,7 +80,8 @@ fn turn(ports: &mut [Box<dyn Port>; 2], pool: &mut Pool, batch: &mut Batch, shar
 /// Until something comes.
 fn sleep(ports: &mut [Box<dyn Port>; 2]) {
     // Both are told, whatever one says.
-    if ports.iter_mut().fold(false, |look, port| !port.fall_asleep() || look) {
+    let ready = ports.each_mut().map(|port| port.fall_asleep());
+    if ready.contains(&false) {
         return;
     }
     let fds: Vec<BorrowedFd<'_>> = ports.iter().filter_map(|port| port.wait_fd()).collect();

@@ -101,8 +101,7 @@ impl<G: Gateway> Worker<G> {
             self.kick();
             self.env.stats.add(Io::TxCycles, Tsc::cycles().wrapping_sub(begin));
         }
-        // All of them are told, whatever one says.
-        if moderate.is_none() && self.ports.iter_mut().fold(false, |look, door| !door.port.fall_asleep() || look) {
+        if moderate.is_none() && self.ports_want_a_look() {
             return;
         }
         let now = self.config.time.now_ns(Tsc::cycles());
@@ -145,6 +144,15 @@ impl<G: Gateway> Worker<G> {
                 door.port.unchanged();
             }
         }
+    }
+
+    /// Tells each port that the worker is about to sleep; whether one has to be looked at before.
+    fn ports_want_a_look(&mut self) -> bool {
+        let mut look = false;
+        for door in &mut self.ports {
+            look |= !door.port.fall_asleep();
+        }
+        look
     }
 
     /// How long nothing is due.

@@ -276,7 +276,9 @@ impl<G: Gateway> Running<G> {
             log::port_open(port, &entry.map(|entry| entry.addresses.join(" ")).unwrap_or_default());
         }
         for port in self.process.shell().ports() {
-            if let Some(cpu) = self.process.shell().workers().get(usize::from(port.worker)).and_then(|worker| worker.cpu) {
+            if let Some(cpu) =
+                self.process.shell().workers().get(usize::from(port.worker)).and_then(|worker| worker.cpu)
+            {
                 let what = (&*port.name, &*port.kind, &*port.interface);
                 numa::report(Path::new(numa::SYS), what, (usize::from(port.worker), cpu));
             }

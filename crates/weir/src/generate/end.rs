@@ -112,7 +112,8 @@ pub fn wait(mut ends: [&mut End; 2], longest: Duration) {
         end.port.kick(&mut end.pool);
     }
     // Both are told, whatever one says.
-    if ends.iter_mut().fold(false, |look, end| !end.port.fall_asleep() || look) {
+    let ready = ends.each_mut().map(|end| end.port.fall_asleep());
+    if ready.contains(&false) {
         return;
     }
     let descriptors = ends.each_ref().map(|end| end.port.wait_fd());
