@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use net::{Net, ends_well, example, json, number, ok, within};
 
-/// The example with simulated subscribers on those devices; a system call that is not on the list ends the process.
-fn config(n3: &str, n6: &str) -> String {
+/// The example with simulated subscribers on those devices, and what becomes of a system call that is not on the list.
+fn config(n3: &str, n6: &str, seccomp: &str) -> String {
     let config = fs::read_to_string(example("upf-packet.toml")).unwrap();
     let config = config.replace("packet:eth0?mode=auto", n3).replace("packet:eth1?mode=auto", n6);
-    format!("{config}\n[process]\nseccomp = \"kill\"\n")
+    format!("{config}\n[process]\nseccomp = \"{seccomp}\"\n")
 }
 
 /// Signed traffic both ways: what arrived of it, and that nothing was lost.
@@ -61,7 +61,7 @@ fn dpdk_gateway_forwards_confined_over_af_packet_devices() {
     let net = Net::new("dpdk");
     // Frames of the kernel's ring that fit a packet buffer, and blocks that are full of them.
     let device = |n: u8, name: &str| format!("dpdk:net_af_packet{n},iface={name},framesz=1792,blocksz=28672");
-    let gateway = net.start(&config(&device(0, "eth0"), &device(1, "eth1")));
+    let gateway = net.start(&config(&device(0, "eth0"), &device(1, "eth1"), "kill"));
     let said = fs::read_to_string(net.file("run.err")).unwrap();
     assert!(said.contains("event=dpdk_threads_limited_less"), "{said}");
     threads_have_no_capability(&net);
@@ -89,7 +89,8 @@ fn dpdk_gateway_sleeps_until_a_device_interrupts() {
         return;
     }
     let net = Net::new("dpdki");
-    let gateway = net.start(&config("dpdk:net_tap0,iface=tap0", "dpdk:net_tap1,iface=tap1"));
+    // The driver would take the interface down when it closes, which is refused.
+    let gateway = net.start(&config("dpdk:net_tap0,iface=tap0", "dpdk:net_tap1,iface=tap1", "enforce"));
     ok(&format!("ip -n {} address add 10.0.6.254/24 dev tap1", net.gateway));
     let view = net.show("process");
     let process = view["processes"].as_array().unwrap().iter().find(|process| process["role"] == "gateway").unwrap();
