@@ -9,6 +9,7 @@
 
 mod blocks;
 mod claim;
+mod hand_over;
 mod reload;
 mod settings;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 pub(crate) use claim::Replaced;
 pub use claim::{Learnt, NotClaimed};
+pub use hand_over::{Handed, Rests};
 pub use reload::LeftOut;
 
 /// Ended leases that are remembered beyond the most that were ever leased at once.

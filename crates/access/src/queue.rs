@@ -153,6 +153,11 @@ impl<T> Queue<T> {
         Ok(())
     }
 
+    /// Takes out every request, the most urgent first.
+    pub fn take_all(&mut self) -> Vec<T> {
+        self.classes.iter_mut().flat_map(|class| class.drain(..)).map(|(_, request)| request).collect()
+    }
+
     /// The most urgent request, and how long it waited.
     pub fn pop(&mut self, now: Time) -> Option<(T, Duration)> {
         for class in [Class::Renewal, Class::Request, Class::Discover] {

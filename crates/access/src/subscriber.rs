@@ -117,6 +117,11 @@ impl Subscribers {
         self.all.get(identity).map(|entry| &entry.subscriber)
     }
 
+    /// Its leases, but for prefixes that are advertised; the latest last.
+    pub fn leases(&self, identity: &Identity) -> &[LeaseRecord] {
+        self.all.get(identity).map_or(&[], |entry| &entry.leases)
+    }
+
     /// Takes in a lease that was granted, restored or renewed.
     pub fn granted(&mut self, identity: Identity, record: &LeaseRecord) -> Change {
         self.change(identity, |entry| {

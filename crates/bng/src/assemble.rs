@@ -6,8 +6,9 @@ use std::sync::Arc;
 use dataplane::acl::LiveLists;
 use dataplane::config::{ConfigError, wrong};
 use dataplane::nat::{self, Nat};
-use engine::{HandOff, Steer};
+use engine::{HandOff, Owner, Steer};
 use frame::Caps;
+use gateway::records::Opening;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
@@ -62,8 +63,23 @@ fn refused(handle: u32, why: Refused, layout: &Layout) -> AssembleError {
 /// # Errors
 /// What is wrong with the configuration, by key, or what the machine has too little of.
 pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
+    assemble_with(config, caps, None)
+}
+
+/// The same, with `owners` of the groups in place of those that the configuration names.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn assemble_with(
+    config: &Config,
+    caps: &[Caps],
+    owners: Option<&[Owner]>,
+) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     config.check()?;
-    let layout = config.layout()?;
+    let mut layout = config.layout()?;
+    for (group, owner) in layout.groups.iter_mut().zip(owners.unwrap_or_default()) {
+        group.worker = *owner;
+    }
     let subscribers = layout.subscribers.len();
     let memory = |_: Refused| AssembleError::Memory { subscribers };
     let plan = config.links().plan(caps)?;
@@ -138,7 +154,6 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             worker.hand_off = Some(hand_off);
         }
     }
-    let mut layout = layout;
     if let Some(lists) = &mut lists {
         lists.begin(std::mem::take(&mut layout.lists));
     }
@@ -170,5 +185,22 @@ pub fn attach(
         }
     }
     control.serve(sessions, &installed);
+    Ok(())
+}
+
+/// Gives a gateway the sessions that its configuration asks for, to go on for another process: what that has is taken in later,
+/// and its ledger with `opening`.
+///
+/// # Errors
+/// [`BadSessions`].
+pub fn go_on(
+    config: &Config,
+    control: &mut Control,
+    opening: Option<Opening<Stored>>,
+    environment: Environment,
+) -> Result<(), BadSessions> {
+    if let Some((sessions, _)) = Sessions::new(config, control, Stored::default(), environment)? {
+        control.serve(sessions.with_opening(opening), &[]);
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The control side of a broadband gateway: subscribers, forwarding tables and neighbours, and the other end of the workers'
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod hand_over;
 mod in_kernel;
 mod moves;
 mod names;
@@ -24,6 +25,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
+pub use hand_over::Meanings;
 use steer_ports::Waits;
 
 use crate::config::{Config, GroupPlan, Layout, Slice6};
@@ -184,6 +186,8 @@ pub struct Control {
     port_change: Option<steer_ports::Change>,
     /// When groups move together onto fewer workers; none: never by themselves.
     park: Option<moves::Parking>,
+    /// Another process takes over.
+    succession: hand_over::Succession,
 }
 
 impl Control {
@@ -240,6 +244,7 @@ impl Control {
             port_changes: 0,
             port_change: None,
             park: None,
+            succession: hand_over::Succession::default(),
         };
         this.set_park();
         this
@@ -474,7 +479,8 @@ impl Control {
     pub fn next_deadline(&self) -> Option<u64> {
         let waits = self.links.iter().any(|link| !link.backlog.is_empty());
         let is_left = !self.announced || waits || self.nat_log.has_failed();
-        let park = self.park.as_ref().filter(|_| !self.moves.is_busy()).map(moves::Parking::next);
+        let is_held = self.moves.is_busy() || self.succession.has_begun();
+        let park = self.park.as_ref().filter(|_| !is_held).map(moves::Parking::next);
         let ports = self.port_change_deadline();
         let next = [self.neighbourhood.next_deadline(), self.deadline, park, ports].into_iter().flatten().min();
         if is_left { Some(0) } else { next }
@@ -500,7 +506,7 @@ impl Control {
         }
         self.took_events |= self.nat_log.poll(now);
         self.turn_moves(now);
-        if let Some(mut sessions) = self.sessions.take() {
+        if let Some(mut sessions) = self.sessions.take_if(|_| !self.succession.is_still()) {
             sessions.turn(self, now);
             self.deadline = sessions.next_deadline(now);
             self.sessions = Some(sessions);

@@ -12,6 +12,7 @@ use engine::{
 };
 use frame::{Frame, Pool};
 use gateway::fast_path::InKernelSessions as _;
+use gateway::shell::hand_over::changed::Changed;
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -19,6 +20,7 @@ use wire::{L3L4, Outer, fast};
 
 use crate::config::{PuntSection, Role};
 use crate::fast::FastPath;
+use crate::hand_over::Handing;
 use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
 use crate::moving::{Come, Leave, Step};
@@ -56,6 +58,8 @@ pub enum Command {
     Move(Step),
     /// A step of a change of what the ports give this worker.
     Ports(PortsStep),
+    /// Another process takes over.
+    HandOver(Box<Handing>),
 }
 
 /// A worker whose control is gone receives again after that time, in nanoseconds.
@@ -123,6 +127,8 @@ pub enum Answer {
     Moved(Step, bool),
     /// The step was begun.
     Ports(PortsStep),
+    /// What was asked for.
+    HandOver(Box<Handing>),
 }
 
 /// What a reload replaces on a worker.
@@ -269,8 +275,9 @@ impl BroadbandGateway {
         let mut layout = Layout::default();
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, nat, .. } = parts;
-        let (counts, empty) = (Counts::default(), Plan::default().compile());
-        let state = State { emptying: None, subscribers, shaper, directory, forwarding, lists, nat, counts, empty };
+        let (counts, changed, empty) = (Counts::default(), Changed::default(), Plan::default().compile());
+        let state =
+            State { emptying: None, subscribers, shaper, directory, forwarding, lists, nat, counts, changed, empty };
         let (side, told, leave, drains, come) = (Side::Core, 0, None, Drains::No, None);
         (
             Self { pipelines, state, side, inbox, waker, control, told, slow, leave, drains, come, is_traced: false },
@@ -286,6 +293,11 @@ impl BroadbandGateway {
     /// Its subscribers, to change.
     pub fn subscribers_mut(&mut self) -> &mut Subscribers {
         &mut self.state.subscribers
+    }
+
+    /// What it owns, and its slow path, to change between turns.
+    pub(crate) fn parts_mut(&mut self) -> (&mut State, &mut SlowPath) {
+        (&mut self.state, &mut self.slow)
     }
 
     /// What it owns.
@@ -321,10 +333,13 @@ impl BroadbandGateway {
     /// Packets out of the queues of shaped subscribers. Says whether there were any.
     #[inline]
     fn scheduled<C: Clock>(&mut self, burst: &mut Burst<Bng>, env: &mut Env) -> bool {
-        let State { shaper, subscribers, .. } = &mut self.state;
-        let Some(shaper) = shaper.as_deref_mut().filter(|shaper| shaper.held() > 0) else { return false };
+        let State { shaper, subscribers, changed, .. } = &mut self.state;
+        // What waits for its time when the worker comes to rest waits on.
+        let Some(shaper) = shaper.as_deref_mut().filter(|shaper| shaper.held() > 0 && !env.is_settling) else {
+            return false;
+        };
         let look = env.look::<C>();
-        let pulled = shaper.pull(burst, subscribers, env);
+        let pulled = shaper.pull(burst, subscribers, changed, env);
         if pulled > 0 {
             env.charge::<C>(self.pipelines.scheduler, pulled as u32, look); // a burst at most
         }
@@ -378,6 +393,7 @@ fn carry_out(
             Answer::Moved(step, done)
         }
         Command::Install(spec) => {
+            state.changed.mark(spec.handle);
             let now = env.now;
             let each = |frame| gone(frame, &env.stats, &mut env.pool);
             match state.with_translation(spec.handle, now, |state| state.install(&spec, now, each)) {
@@ -386,6 +402,7 @@ fn carry_out(
             }
         }
         Command::Remove(handle) => {
+            state.changed.mark(handle);
             if let Some(shaper) = &mut state.shaper {
                 shaper.remove(handle, |frame| gone(frame, &env.stats, &mut env.pool));
             }
@@ -393,6 +410,7 @@ fn carry_out(
             usage.map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
         }
         Command::Forget(handle) => {
+            state.changed.mark(handle);
             state.subscribers.forget(handle);
             Answer::Forgotten
         }
@@ -406,6 +424,7 @@ fn carry_out(
             Answer::Tables(tables)
         }
         Command::Refresh(handles) => {
+            handles.clone().for_each(|handle| state.changed.mark(handle));
             state.refresh(handles, env.now, |frame| gone(frame, &env.stats, &mut env.pool));
             Answer::Refreshed
         }
@@ -435,6 +454,10 @@ fn carry_out(
             };
             Answer::Ports(step)
         }
+        Command::HandOver(mut handing) => {
+            state.hand_over(&mut handing);
+            Answer::HandOver(handing)
+        }
         Command::Originate(instance, packet) => {
             slow.send_to_core(instance, &packet, state, env);
             Answer::Sent(packet)
@@ -462,6 +485,9 @@ impl Gateway for BroadbandGateway {
                 self.pipelines.downstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
             }
         }
+        if self.state.changed.marks().is_some() {
+            self.state.note_burst(burst);
+        }
     }
 
     fn punted(&mut self, burst: &mut Burst<Bng>, env: &mut Env) {
@@ -485,6 +511,9 @@ impl Gateway for BroadbandGateway {
             Reinject::Upstream => self.pipelines.upstream.run::<C>(burst, &mut cx),
             Reinject::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
             Reinject::Core => self.pipelines.answers.run::<C>(burst, &mut cx),
+        }
+        if self.state.changed.marks().is_some() {
+            self.state.note_burst(burst);
         }
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, self.side, &mut self.state, env);

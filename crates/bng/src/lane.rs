@@ -10,6 +10,7 @@ use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Live, Punt, Reason};
 use frame::{BURST, Frame};
+use gateway::shell::hand_over::changed::Changed;
 use table::bulk::Hash;
 use table::records::LineId;
 use table::snapshot::Reader;
@@ -108,6 +109,8 @@ pub struct State {
     pub nat: Option<Box<Nat>>,
     /// Counters beside those of stages.
     pub counts: Counts,
+    /// Which subscribers' records have changed, while another process takes over.
+    pub changed: Changed,
     /// Stands in before anything was published.
     pub empty: Forwarding,
 }

@@ -12,6 +12,7 @@ pub mod control;
 pub mod drops;
 pub mod fast;
 pub mod gateway;
+pub mod hand_over;
 pub mod lane;
 pub mod link;
 pub mod moving;

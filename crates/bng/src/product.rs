@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `command.rs` | `weir subscriber` |
 //! | `fast.rs` | the in-kernel path, put before the ports' own programs |
+//! | `hand_over.rs` | its state on its way to another process |
 //! | `live.rs` | keys that a reload applies |
 //! | `moving.rs` | `weir move` |
 //! | `observer.rs` | its control side while it runs, and its metrics |
@@ -12,6 +13,7 @@
 mod command;
 mod connected;
 mod fast;
+mod hand_over;
 mod live;
 mod moving;
 mod observer;
@@ -19,26 +21,32 @@ pub mod protocol;
 mod show;
 
 use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::Time;
+use anyhow::Context as _;
+use engine::{Owner, Time};
 use gateway::cli::RunArgs;
-use gateway::fast_path::Attached;
+use gateway::fast_path::{Attached, Ready};
 use gateway::load::Text;
 use gateway::privilege::folder_of;
+use gateway::records::Opening;
 use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::watch::Vitals;
+use serde_json::Value;
 
-use crate::assemble::{AssembleError, assemble, attach};
-use crate::config::{Config, ConfigError};
+use crate::assemble::{AssembleError, assemble_with, attach, go_on};
+use crate::config::{Config, ConfigError, RadiusSection};
+use crate::control::Meanings;
 use crate::fast::FastPath;
+use crate::hand_over::Numbers;
 use crate::sessions::{Environment, Sockets, Stored};
 pub use command::{SubscriberArgs, subscriber};
 pub use moving::{MoveArgs, move_group};
@@ -57,6 +65,17 @@ pub struct BngGateway {
     radius: Option<Sockets>,
     /// The in-kernel path, before it has tables.
     fast: Option<Attached<FastPath>>,
+    /// The same when subscribers are in it.
+    ready: Option<Ready<FastPath>>,
+    /// That of another process, which this one goes on for.
+    taken: Option<Taken>,
+}
+
+/// How this process goes on for another.
+struct Taken {
+    numbers: Numbers,
+    /// The worker of each group.
+    owners: Vec<Owner>,
 }
 
 /// Reads the ledger that leases are kept in, without a privilege.
@@ -85,6 +104,11 @@ fn seed() -> u64 {
 /// The wall clock.
 fn now() -> access::Time {
     access::Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+}
+
+fn no_sockets(radius: &RadiusSection, error: &std::io::Error) -> StartError {
+    let coa = radius.coa.map(|address| format!(" and CoA at {address}")).unwrap_or_default();
+    StartError::Gateway(format!("no sockets for RADIUS{coa}: {error}; is the address ours, and the port free?").into())
 }
 
 impl Gateway for BngGateway {
@@ -131,18 +155,37 @@ impl Gateway for BngGateway {
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
         self.fast = fast::open(&loaded.config)?;
         let Some(radius) = &loaded.config.radius else { return Ok(()) };
-        let sockets = Sockets::open(radius).map_err(|error| {
-            let coa = radius.coa.map(|address| format!(" and CoA at {address}")).unwrap_or_default();
-            StartError::Gateway(
-                format!("no sockets for RADIUS{coa}: {error}; is the address ours, and the port free?").into(),
-            )
-        })?;
-        self.radius = Some(sockets);
+        self.radius = Some(Sockets::open(radius).map_err(|error| no_sockets(radius, &error))?);
         Ok(())
     }
 
-    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
-        let (mut control, mut workers) = assemble(&loaded.config, opened.caps()).map_err(|error| match error {
+    fn take_over(loaded: &Loaded, from: &Value, sockets: Vec<OwnedFd>) -> anyhow::Result<Self> {
+        let config = &loaded.config;
+        let layout = config.layout().map_err(|error| loaded.wrong(&error))?;
+        let there: Meanings =
+            serde_json::from_value(from.clone()).context("the running gateway sent what cannot be read")?;
+        let refused = |why: String| anyhow::anyhow!("take-over refused: {why}");
+        let (numbers, owners) = there.within(config, &layout).map_err(refused)?;
+        let radius = match config.radius.as_ref().filter(|_| !sockets.is_empty()) {
+            None => None,
+            Some(radius) => {
+                let sockets = Sockets::go_on(radius, sockets).map_err(|error| no_sockets(radius, &error))?;
+                Some(sockets.context("the running gateway has another number of sockets for RADIUS; restart instead")?)
+            }
+        };
+        Ok(Self { radius, taken: Some(Taken { numbers, owners }), ..Self::default() })
+    }
+
+    fn stand(
+        &mut self,
+        loaded: &Loaded,
+        opened: Opened,
+        vitals: Arc<Vitals>,
+        time: Time,
+    ) -> Result<Process<Observer>, StartError> {
+        let (config, taken) = (&loaded.config, self.taken.take());
+        let owners = taken.as_ref().map(|taken| &taken.owners[..]);
+        let (mut control, mut workers) = assemble_with(config, opened.caps(), owners).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
@@ -151,21 +194,35 @@ impl Gateway for BngGateway {
         let radius = self.radius.take();
         let sockets = radius.as_ref().map_or_else(|| Ok(Vec::new()), Sockets::descriptors);
         let sockets = sockets.map_err(StartError::Descriptors)?;
-        let environment =
-            Environment { clock: Box::new(now), told: Box::new(move || told.call()), seed: seed(), radius };
-        let stored = std::mem::take(&mut self.stored);
-        attach(&loaded.config, &mut control, &mut workers, stored, environment)
-            .map_err(|error| StartError::Gateway(Box::new(error)))?;
-        let fast = match self.fast.take() {
-            Some(fast) => fast::stand(fast, &loaded.config, opened.caps(), &mut control, &mut workers)?,
-            None => None,
+        let (clock, goes_on) = (Box::new(now), taken.is_some());
+        let environment = Environment { clock, told: Box::new(move || told.call()), seed: seed(), radius, goes_on };
+        let attached = if goes_on {
+            let folder = config.sessions.ledger.clone().filter(|_| config.has_sessions());
+            let opening = folder.map(|folder| Opening::new(move || Stored::read(&folder), waker.clone(), "DHCP"));
+            go_on(config, &mut control, opening, environment)
+        } else {
+            attach(config, &mut control, &mut workers, std::mem::take(&mut self.stored), environment)
         };
-        let all = WorkerInits { workers, time: Time::real(), waker, sockets, vitals };
-        let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;
+        attached.map_err(|error| StartError::Gateway(Box::new(error)))?;
+        if let Some(fast) = self.fast.take() {
+            self.ready = fast::stand(fast, config, opened.caps(), &mut control, &mut workers)?;
+        }
+        let numbers = taken.map(|taken| taken.numbers).unwrap_or_default();
+        let all = WorkerInits { workers, time, waker, sockets, vitals };
+        Ok(opened.stand(loaded, all, |shell| Observer::new(shell, control, numbers)))
+    }
+
+    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+        let mut process = self.stand(loaded, opened, vitals, Time::real())?;
+        process.go()?;
         // Its addresses are announced at once.
         process.turn();
-        fast.map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
+        self.ready.take().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
         Ok(process)
+    }
+
+    fn started(&mut self, _config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
+        process.observer().control().begin_opening().context("no thread to read the ledger")
     }
 
     fn ready(&self, config: &Config, process: &Process<Observer>, took: Duration, socket: &Path) {

@@ -17,6 +17,7 @@
 //! | `aaa.rs` | authentication and accounting by RADIUS |
 //! | `backlog.rs` | accounting reports that wait |
 //! | `clock.rs` | the clock of leases and timers |
+//! | `hand_over.rs` | sessions on their way to another process |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
 //! | `store.rs` | leases in the ledger |
@@ -26,6 +27,7 @@ mod admission;
 mod backlog;
 mod clock;
 mod frames;
+pub(crate) mod hand_over;
 mod records;
 mod relay;
 mod reload;
@@ -44,6 +46,7 @@ use access::pool::{NotRestored, Pools};
 use access::queue::{Limits, Queue, QueueDrop};
 use access::subscriber::{Identity, Subscribers};
 use access::{Action, Time};
+use gateway::records::Opening;
 use wire::Mac;
 
 use crate::config::Config;
@@ -77,6 +80,8 @@ pub struct Environment {
     pub seed: u64,
     /// The sockets of RADIUS, where it is configured.
     pub radius: Option<Sockets>,
+    /// It goes on for another process, whose sessions are taken in.
+    pub goes_on: bool,
 }
 
 /// Counters that are not the servers' own.
@@ -175,6 +180,8 @@ pub struct Sessions {
     profiles: HashMap<String, u16>,
     /// Subscribers whose usage is awaited for an interim report.
     reporting: HashSet<u32>,
+    /// The ledger of a process that this one goes on for, until that has let it go: requests wait.
+    opening: Option<Opening<Stored>>,
     counts: Counts,
 }
 
@@ -225,7 +232,8 @@ impl Sessions {
         let told = std::mem::replace(&mut environment.told, Box::new(|| {}));
         let now = (environment.clock)();
         let aaa = config.radius.as_ref().zip(environment.radius.take());
-        let aaa = aaa.map(|(section, sockets)| Aaa::new(section, sockets, now));
+        let begun = if environment.goes_on { Aaa::of } else { Aaa::new };
+        let aaa = aaa.map(|(section, sockets)| begun(section, sockets, now));
         let store = Store::new(&mut stored, told).map_err(BadSessions::Ledger)?;
         let fixed = specs.iter().map(|spec| {
             let shared = layout.groups[usize::from(spec.group)].shared;
@@ -255,6 +263,7 @@ impl Sessions {
             aaa,
             profiles: config.profile.iter().map(|profile| profile.name.clone()).zip(0..).collect(),
             reporting: HashSet::new(),
+            opening: None,
             counts: Counts::default(),
         };
         let specs = this.restore(&stored, control);
@@ -364,6 +373,9 @@ impl Sessions {
     /// A turn: `clock_ns` is the time of `control`'s clock, in nanoseconds. Requests wait by that one, and leases and timers by
     /// one that follows it: it is not set.
     pub fn turn(&mut self, control: &mut Control, clock_ns: u64) {
+        if !self.open_taken() {
+            return;
+        }
         if let Some(set) = self.clock.turn(clock_ns, (self.environment.clock)()) {
             tracing::info!(target: "sessions", event = "wall_clock_set", seconds = set, "the wall clock was set by {set} s");
             self.pools.iter_mut().for_each(|pools| pools.wall_clock_set(set));
@@ -405,6 +417,9 @@ impl Sessions {
 
     /// When there is something to do next, in nanoseconds of `control`'s clock, which shows `clock_ns` now.
     pub fn next_deadline(&self, clock_ns: u64) -> Option<u64> {
+        if self.opening.is_some() {
+            return None;
+        }
         if !self.queue.is_empty() {
             return Some(0);
         }

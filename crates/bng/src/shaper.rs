@@ -4,6 +4,7 @@ use dataplane::hqos::tree::{CLASSES, ClassCounts, Departed, Departures, LeafSpec
 use dataplane::hqos::{Lease, Refused};
 use engine::{Burst, Env, Io, PortId, Stats};
 use frame::{BURST, Frame, Pool, flags};
+use gateway::shell::hand_over::changed::Changed;
 use table::hint::prefetch_index;
 use table::records::LineId;
 
@@ -150,6 +151,11 @@ impl Shaper {
         self.tree.push(leaf, class, frame, now)
     }
 
+    /// Shows what waits in a subscriber's queues: class, since when, and the frame; each class's oldest first.
+    pub(crate) fn each_waiting(&self, handle: u32, show: impl FnMut(u8, u64, &Frame)) {
+        self.tree.each_waiting(self.find(handle), show);
+    }
+
     /// What a subscriber's queues hold and have counted.
     pub fn queued(&self, handle: u32) -> Option<Queued> {
         let leaf = self.find(handle);
@@ -215,11 +221,17 @@ impl Shaper {
     }
 
     /// Fills an empty burst with packets that may leave now, each on its way to its port, counted by subscriber; those that
-    /// have waited too long are dropped. Returns how many there were.
-    pub fn pull(&mut self, burst: &mut Burst<Bng>, subscribers: &mut Subscribers, env: &mut Env) -> usize {
+    /// have waited too long are dropped. `changed` notes whose they were. Returns how many there were.
+    pub fn pull(
+        &mut self,
+        burst: &mut Burst<Bng>,
+        subscribers: &mut Subscribers,
+        changed: &mut Changed,
+        env: &mut Env,
+    ) -> usize {
         let Some((places, _)) = burst.places() else { return 0 };
         let (stats, pool, now) = (&env.stats, &mut env.pool, env.now);
-        let mut out = Out { places, count: 0, ports: [0; BURST], subscribers, stats, pool };
+        let mut out = Out { places, count: 0, ports: [0; BURST], subscribers, changed, stats, pool };
         let pulled = self.tree.pull(now, BURST, &mut out);
         let Out { count, ports, .. } = out;
         burst.came(count);
@@ -241,6 +253,7 @@ struct Out<'a> {
     /// Their ports.
     ports: [PortId; BURST],
     subscribers: &'a mut Subscribers,
+    changed: &'a mut Changed,
     stats: &'a Stats,
     pool: &'a mut Pool,
 }
@@ -253,6 +266,9 @@ impl Departures<Owner> for &mut Out<'_> {
 
     #[inline(always)]
     fn departs(&mut self, departed: Departed<'_, Owner>) {
+        if let (Some(marks), Some(head)) = (self.changed.marks(), self.subscribers.head(departed.label.record)) {
+            marks.mark(head.handle);
+        }
         if departed.dropped {
             self.stats.drop_outside(drops::FLOW_AQM, departed.frame.len());
             return self.pool.give(departed.frame.take());

@@ -170,6 +170,23 @@ impl SlowPath {
         self.unresolved.held()
     }
 
+    /// Whether packets are on their way through here.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.has_ready() || self.is_unreported()
+    }
+
+    /// Shows packets that wait for a neighbour: see [`Unresolved::each`].
+    pub(crate) fn each_unresolved(&mut self, show: impl FnMut(InstanceId, u64, &[u8])) {
+        self.unresolved.each(show);
+    }
+
+    /// Takes in a packet to an address that waited for a neighbour in another process. False: there is no room.
+    pub(crate) fn take_in_unresolved(&mut self, to: (InstanceId, IpAddr), packet: &[u8], at: u64) -> bool {
+        let Self { unresolved, events, .. } = self;
+        let (instance, address) = to;
+        unresolved.take_in(to, packet, at, || events.push(Event::Resolve { instance, address }).is_ok())
+    }
+
     /// Whether packets can be released now.
     pub fn has_ready(&self) -> bool {
         self.own.held() > 0 || self.unresolved.is_releasing()

@@ -295,6 +295,11 @@ impl Subscribers {
         self.count
     }
 
+    /// Handles that subscribers have or had: all are below.
+    pub(crate) fn handles(&self) -> usize {
+        self.by_handle.len()
+    }
+
     /// VRFs there are.
     pub fn instances(&self) -> InstanceId {
         self.addresses.len() as InstanceId // a handful

@@ -82,6 +82,29 @@ impl Unresolved {
         }
     }
 
+    /// Shows all packets that wait: VRF, since when, and octets from the IP header; the oldest first.
+    pub fn each(&mut self, mut show: impl FnMut(InstanceId, u64, &[u8])) {
+        let Self { hold, space, .. } = self;
+        hold.each(space, |_, held, packet| show(held.tag as InstanceId, held.at, packet));
+    }
+
+    /// Takes in a packet that [waited](Self::each) in another process for the way to an address, and has it asked for. False:
+    /// there is no room.
+    pub fn take_in(
+        &mut self,
+        (instance, address): (InstanceId, IpAddr),
+        packet: &[u8],
+        at: u64,
+        ask: impl FnOnce() -> bool,
+    ) -> bool {
+        let key = self.seed.hash_one((instance, address)) as u32;
+        let asked = &mut self.asked[key as usize % MOST];
+        if asked.0 != key && ask() {
+            *asked = (key, at);
+        }
+        self.hold.push(key, instance.into(), packet, at).is_ok()
+    }
+
     /// Takes note of new tables: what waits for a neighbour that they know goes on, before packets that come now.
     pub fn tables_changed(&mut self, tables: &Forwarding) {
         if self.hold.packets() == 0 || self.tables == tables.version() {

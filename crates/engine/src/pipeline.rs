@@ -64,6 +64,8 @@ pub struct Env {
     pub drained: u64,
     /// Whether ports are received from: a gateway changes it when the ports begin to give it other packets.
     pub receiving: Receiving,
+    /// The worker comes to rest: what it has only begun is finished, and what waits for its time waits on.
+    pub is_settling: bool,
     /// Where everything is counted.
     pub stats: Stats,
     /// Follows flagged packets.

@@ -98,6 +98,7 @@ impl<G: Gateway> Worker<G> {
                 turn: 0,
                 drained: 0,
                 receiving: Receiving::Yes,
+                is_settling: false,
                 stats: Stats::of::<G::Kind>(layout),
                 tracer: Tracer::default(),
                 outbox: Vec::with_capacity(OUTBOX),
@@ -142,6 +143,11 @@ impl<G: Gateway> Worker<G> {
         &mut self.gateway
     }
 
+    /// What it runs and its surroundings, to change between turns.
+    pub fn parts_mut(&mut self) -> (&mut G, &mut Env) {
+        (&mut self.gateway, &mut self.env)
+    }
+
     /// The ports' counters, by port number.
     pub fn port_counters(&self) -> Vec<PortCounters> {
         self.ports.iter().map(|door| door.port.counters()).collect()
@@ -161,11 +167,13 @@ impl<G: Gateway> Worker<G> {
     /// moved.
     pub fn settle(&mut self) -> bool {
         self.env.now = self.config.time.now_ns(Tsc::cycles());
+        self.env.is_settling = true;
         let mut spent = Spent::default();
         let commands = self.gateway.control(&mut self.env);
         let packets = self.release::<Tsc>(&mut spent) + self.take_over::<Tsc>(&mut spent) + self.flush(&mut spent);
         self.kick();
         self.gauges();
+        self.env.is_settling = false;
         packets + commands > 0
     }
 

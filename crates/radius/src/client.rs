@@ -7,7 +7,10 @@
 //! An accounting request is stored by the caller before it is given to the client, and erased at [`Event::Acknowledged`];
 //! so nothing that was measured is lost while servers are away, or when the gateway crashes.
 
+mod hand_over;
 mod servers;
+
+pub use hand_over::{Flight, Pending};
 
 use crate::packet::{Attribute, Code, Malformed, Packet, Secret};
 use std::collections::{HashMap, VecDeque};

@@ -64,6 +64,9 @@ pub enum Received {
 /// replays a request chooses it.
 type Key = (IpAddr, u8, u8, [u8; 16]);
 
+/// A request that was answered: by what it is known again, where it came from, the answer, and when it came.
+pub type Answered = (IpAddr, u8, u8, [u8; 16], SocketAddr, Vec<u8>, u64);
+
 fn key_of(from: SocketAddr, packet: &Packet) -> Key {
     (from.ip(), packet.code as u8, packet.id, packet.authenticator)
 }
@@ -151,6 +154,26 @@ impl Server {
         Ok(Received::Request(Ticket(ticket), packet))
     }
 
+    /// Requests that were answered and are remembered, the oldest first.
+    pub fn answered(&self) -> impl Iterator<Item = Answered> {
+        self.known.iter().filter_map(|known| {
+            let (ip, code, id, authenticator) = known.key;
+            Some((ip, code, id, authenticator, known.from, known.answer.clone()?, known.at))
+        })
+    }
+
+    /// Remembers requests that another process has answered, before any of its own. What cannot be one is left out.
+    pub fn remember(&mut self, answered: impl IntoIterator<Item = Answered>) {
+        for (ip, code, id, authenticator, from, answer, at) in answered {
+            let key = (ip, code, id, authenticator);
+            let Some(code) = Code::of(code).filter(|_| self.known.len() < self.most) else { continue };
+            self.tickets.insert(key, self.next);
+            self.next += 1;
+            let packet = Packet { code, id, authenticator, attributes: Vec::new() };
+            self.known.push_back(Known { key, from, packet, answer: Some(answer), at });
+        }
+    }
+
     /// Forgets the oldest request.
     fn forget(&mut self) {
         if let Some(known) = self.known.pop_front() {
@@ -203,6 +226,22 @@ mod tests {
         let attributes = stamp.into_iter().chain([session, Attribute::octets(33, "proxy")]).collect();
         let packet = Packet { code: Code::DisconnectRequest, id: 3, authenticator: [0; 16], attributes };
         packet.request(secret).unwrap()
+    }
+
+    #[test]
+    fn another_process_answers_repetitions_as_before() {
+        let secret = Secret(b"secret".to_vec());
+        let new = || Server::new([(IpAddr::from(CLIENT.0), secret.clone())], Duration::from_secs(300), false, 10);
+        let (mut old, mut other, octets) = (new(), new(), request(&secret, None));
+        let Ok(Received::Request(ticket, _)) = old.receive(CLIENT.into(), &octets, 1000, 5) else { panic!("new") };
+        let (_, answer) = old.answer(ticket, Ok(())).expect("known");
+        other.remember(old.answered());
+        assert_eq!(other.receive(CLIENT.into(), &octets, 1001, 6), Ok(Received::Again(answer)));
+        let Ok(Received::Request(ticket, _)) = other.receive(CLIENT.into(), &request(&secret, Some(1001)), 1001, 6)
+        else {
+            panic!("another request")
+        };
+        assert!(other.answer(ticket, Ok(())).is_some());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub enum Code {
 }
 
 impl Code {
-    fn of(code: u8) -> Option<Self> {
+    pub(crate) fn of(code: u8) -> Option<Self> {
         use Code::*;
         let all = [
             AccessRequest,

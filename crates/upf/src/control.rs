@@ -11,7 +11,6 @@ mod simulated;
 mod told;
 mod wait;
 
-pub use hand_over::Neighbour;
 pub use link::Link;
 pub use reload::{Change, LIMITS, PublicRange};
 pub use told::{Answer, AskError, ControlCounters, Report};
@@ -175,15 +174,9 @@ impl Control {
         Self { nat, ..self }
     }
 
-    /// Writes all that workers, which stand still, have told of NAT blocks. False: the log cannot be written.
-    pub(crate) fn write_nat_log(&mut self, now: u64) -> bool {
-        while self.nat_log.poll(now) && !self.nat_log.has_failed() {}
-        !self.nat_log.has_failed()
-    }
-
-    /// What was written of NAT blocks is on the disk when this returns.
-    pub(crate) fn close_nat_log(&mut self) {
-        self.nat_log = NatLog::default();
+    /// The log of NAT blocks.
+    pub(crate) fn nat_log(&mut self) -> &mut NatLog {
+        &mut self.nat_log
     }
 
     /// NAT blocks given out and ended.

@@ -95,7 +95,7 @@ pub const EVENTS: &[Known] = &[
     Known("disk_full", "ledger", Error, "The ledger's disk is full; sessions are refused with cause 77.", "Make room, then start again."),
     Known("repaired", "ledger", Warn, "The ledger was not closed properly and has been repaired.", ""),
     Known("ledger_set_aside", "ledger", Error, "The ledger was damaged: it was renamed, and an empty one begun.", "`weir ledger check` and `salvage` with the file in `aside`; look at the disk."),
-    Known("ledger_not_open", "ledger", Error, "After a take-over the ledger does not open: control planes are not answered until it does.", "Look at the error and the disk; stop the gateway if it stays."),
+    Known("ledger_not_open", "ledger", Error, "After a take-over the ledger does not open: control planes or DHCP clients are not answered until it does.", "Look at the error and the disk; stop the gateway if it stays."),
     Known("lease_dropped", "sessions", Warn, "A stored lease is not taken over: no group has its address any more.", "Give the address back to a group's slices before the next start, or ignore it."),
     Known("lease_unreadable", "sessions", Warn, "A stored lease is not readable.", "`weir ledger check`; look at the disk."),
     Known("leases_not_stored", "sessions", Error, "The ledger takes no more leases: new clients are not answered.", "Do what the message says, then start again."),

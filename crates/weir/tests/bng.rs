@@ -128,6 +128,42 @@ fn ports_follow_a_group_that_moves() {
     run("bng_moves.py", &["8", "8000", "20", "8000", "subscriber"]);
 }
 
+/// `weir gen broadband` while three processes take over from one another: see `tests/net/bng_take_over.py` for the picture.
+#[test]
+fn nothing_is_lost_when_processes_take_over() {
+    run("bng_take_over.py", &["load"]);
+}
+
+/// The same of two workers, which hand packets over to each other.
+#[test]
+fn several_workers_are_taken_over() {
+    run("bng_take_over.py", &["load", "200", "4000", "2000", "2", "2"]);
+}
+
+/// FreeRADIUS is away while two processes take over, and udhcpc renews.
+#[test]
+fn accounting_goes_on_in_the_new_process() {
+    run("bng_take_over.py", &["radius"]);
+}
+
+/// A shaped tier whose queue is full.
+#[test]
+fn queued_packets_go_to_the_new_process() {
+    run("bng_take_over.py", &["queue"]);
+}
+
+/// Linux's TCP through address translation.
+#[test]
+fn translated_connection_outlives_the_process() {
+    run("bng_take_over.py", &["nat"]);
+}
+
+/// Other configurations, and new processes that are killed on their way.
+#[test]
+fn take_over_that_fails_changes_nothing() {
+    run("bng_take_over.py", &["refused"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -223,7 +223,7 @@ fn ask(net: &Net, question: &Value) -> (UnixStream, Value) {
 fn question(net: &Net) -> Value {
     let ports = object!([["n3", "packet:eth0?mode=auto"], ["n6", "packet:eth1?mode=auto"]]);
     let mut question =
-        object!({ "ask": "take_over", "version": 1, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports });
+        object!({ "ask": "take_over", "version": 2, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports });
     let (_, refused) = ask(net, &question);
     let refused = refused["error"].as_str().unwrap().to_owned();
     let (_, layout) = refused.split_once("0x").unwrap_or_else(|| panic!("{refused}"));
@@ -263,7 +263,7 @@ fn a_take_over_that_fails_changes_nothing() {
         change(&mut question);
         ask(&net, &question).1["error"].as_str().unwrap().to_owned()
     };
-    assert!(refused(|q| q["version"] = 9.into()).contains("version of the hand-over protocol differs: 1 here, 9"));
+    assert!(refused(|q| q["version"] = 9.into()).contains("version of the hand-over protocol differs: 2 here, 9"));
     assert!(refused(|q| q["ports"][0][1] = "packet:eth9".into()).contains("the list of ports differs"));
     // Anybody can connect; the socket's mode is not what keeps others out.
     ok(&format!("chmod 666 {}", net.file("weir.sock").display()));

@@ -57,6 +57,39 @@ fn quarantine_counts_against_the_lines_limit() {
 }
 
 #[test]
+fn leases_go_on_in_another_process() {
+    let mut old = pools(4, &[]);
+    let slots: Vec<_> = (1..=3).map(|n| old.offer(key(n), 1, None, START, HOLD).expect("free")).collect();
+    old.grant(slots[0], START.secs() + 100, 100);
+    old.mark(slots[0], 7);
+    old.decline(slots[1], START);
+    let mut new = pools(4, &[]);
+    for handed in old.handed() {
+        new.take_in(&handed, START).expect("there is a pool");
+    }
+    old.resting().for_each(|rests| new.let_rest(&rests));
+    assert_eq!((new.bound(), new.quarantined()), (1, 1));
+    let seen = |pools: &Pools, n: u16| {
+        let slot = pools.find(&key(n)).expect("a lease");
+        let lease = pools.lease(slot);
+        (lease.state(), lease.expiry(), lease.stored(), pools.address(slot), pools.is_marked(slot, 8))
+    };
+    for n in [1, 3] {
+        assert_eq!(seen(&new, n), seen(&old, n));
+    }
+    assert!(new.offer(key(4), 1, None, START, HOLD).is_ok());
+    assert_eq!(
+        new.offer(key(5), 1, None, START, HOLD),
+        Err(Refusal::Exhausted),
+        "one is granted, two offered, one rests"
+    );
+    new.expire(START + Duration::from_secs(100), 9, |_, _| ());
+    assert_eq!(new.bound(), 0);
+    let refused = pools(1, &[]).take_in(&old.handed().nth(1).expect("offered"), START);
+    assert!(matches!(refused, Err(NotRestored::NoPool(1, _))), "{refused:?}");
+}
+
+#[test]
 fn overlapping_pools_are_refused() {
     let a = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 9].into());
     let b = Range::ip4(2, [10, 0, 0, 9].into(), [10, 0, 0, 19].into());

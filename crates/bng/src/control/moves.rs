@@ -61,6 +61,9 @@ impl Control {
         if from == to {
             return Err(Refusal(format!("group \"{name}\" is on worker {to} already")));
         }
+        if self.succession.has_begun() {
+            return Err(Refusal(format!("group \"{name}\" cannot move: another process takes over; try again there")));
+        }
         if let Some(why) = self.immovable(group) {
             return Err(Refusal(format!("group \"{name}\" cannot move: {why}")));
         }
@@ -150,7 +153,8 @@ impl Control {
 
     /// Whether [`park`](Self::park) is to be asked.
     pub fn is_park_due(&self, now: u64) -> bool {
-        self.park.as_ref().is_some_and(|park| now >= park.next) && !self.moves.is_busy()
+        let may_move = !self.moves.is_busy() && !self.succession.has_begun();
+        self.park.as_ref().is_some_and(|park| now >= park.next) && may_move
     }
 
     /// Has groups move together, or back, by what workers had to do since the last call: `busy` are the cycles in which each

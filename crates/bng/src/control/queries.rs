@@ -140,6 +140,7 @@ impl Control {
                     self.moves.answered(done);
                 }
                 Ok(Answer::Ports(PortsStep::Hold(number))) => self.on_ports(worker as Owner, number, Waits::Hold),
+                Ok(Answer::HandOver(handing)) => self.succession.answered(worker, handing),
                 Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
                 Ok(Answer::Refused(_, spec)) => {
                     self.refused += 1;

@@ -44,6 +44,10 @@ impl Live<Config> for Control {
     type Change = Change;
 
     fn prepare(&mut self, config: &Config, keys: &[&str]) -> Result<Change, ConfigError> {
+        if self.succession.has_begun() {
+            let what = "another process takes over with a configuration of its own";
+            return Err(wrong(&[&"gateway"], what, "reload that one: `weir reload` once it runs"));
+        }
         let routes = || config.links().routes_over(self.neighbourhood.plan());
         let routes = keys.contains(&"route").then(routes).transpose()?;
         let (numbered, gone) = self.numbered(config);

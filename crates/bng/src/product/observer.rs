@@ -12,12 +12,13 @@ use gateway::metrics::Kind::{Counter, Gauge};
 use gateway::metrics::{Known, Page};
 use gateway::nat::{self, NatView};
 use gateway::shell::rest::Wait;
-use gateway::shell::{Product, Shell};
+use gateway::shell::{HandOver, Product, Shell};
 use gateway::snapshot::KernelCounters;
 use gateway::socket::{Ask, RawAnswer, RawRequest};
 use gateway::watch::Level;
 use wire::Mac;
 
+use super::hand_over::Succession;
 use super::protocol::{
     BngReply, BngRequest, ClassView, DhcpServerView, Filter, GroupView, GroupsView, KernelView, MovedView, QueueView,
     QueuesView, Reply, Request, RequestView, RuleView, SessionsView, SubscriberView, SubscribersView,
@@ -26,15 +27,18 @@ use crate::config::Class;
 use crate::control::{Control, Reports, WorkerReport};
 use crate::fast::Counts;
 use crate::gateway::BroadbandGateway;
+use crate::hand_over::{LAYOUT, Numbers};
 use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
 
 /// The control side of a running broadband gateway.
 pub struct Observer {
-    shell: Shell,
+    pub(super) shell: Shell,
     control: Mutex<Control>,
     /// One report at a time.
     reporting: Mutex<()>,
+    /// What is handed over to another process, or taken in.
+    pub(super) succession: Mutex<Succession>,
 }
 
 /// A worker answers in its next turn; a stopped one never.
@@ -47,8 +51,9 @@ const MOST: usize = 10_000;
 
 impl Observer {
     /// Over the reading ends of its workers.
-    pub fn new(shell: Shell, control: Control) -> Self {
-        Self { shell, control: Mutex::new(control), reporting: Mutex::new(()) }
+    pub fn new(shell: Shell, control: Control, numbers: Numbers) -> Self {
+        let succession = Mutex::new(Succession::of(numbers));
+        Self { shell, control: Mutex::new(control), reporting: Mutex::new(()), succession }
     }
 
     /// Control, for a moment.
@@ -126,7 +131,7 @@ impl Observer {
     }
 
     /// What control has once workers have answered.
-    fn awaited<T>(&self, got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
+    pub(super) fn awaited<T>(&self, got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
         self.awaited_for(PATIENCE, got)
     }
 
@@ -198,6 +203,11 @@ impl Observer {
 
 impl Product for Observer {
     type Plane = BroadbandGateway;
+    const STATE_LAYOUT: u64 = LAYOUT;
+
+    fn hand_over(&self) -> Option<&dyn HandOver<BroadbandGateway>> {
+        Some(self)
+    }
 
     fn shell(&self) -> &Shell {
         &self.shell

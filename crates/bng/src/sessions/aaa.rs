@@ -49,6 +49,12 @@ pub struct Sockets {
     coa: Option<UdpSocket>,
 }
 
+fn bound(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
 impl Sockets {
     /// As configured.
     ///
@@ -61,13 +67,28 @@ impl Sockets {
         };
         let own =
             config.server.first().map_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), |first| any(first.address));
-        let open = |address: SocketAddr| {
-            let socket = UdpSocket::bind(address)?;
-            socket.set_nonblocking(true)?;
-            io::Result::Ok(socket)
+        let several = || (0..SOURCES).map(|_| bound(own)).collect::<io::Result<Vec<_>>>();
+        Ok(Self { authentication: several()?, accounting: several()?, coa: config.coa.map(bound).transpose()? })
+    }
+
+    /// Those of another process, as [`descriptors`](Self::descriptors) gives them; one for changes that is not handed over is
+    /// opened. None: they are not as many as this release has.
+    ///
+    /// # Errors
+    /// The address for changes is not ours, or its port is taken.
+    pub fn go_on(config: &RadiusSection, descriptors: Vec<OwnedFd>) -> io::Result<Option<Self>> {
+        let mut all: Vec<UdpSocket> = descriptors.into_iter().map(UdpSocket::from).collect();
+        let (each, count) = (usize::from(SOURCES), all.len());
+        if count != 2 * each && count != 2 * each + 1 {
+            return Ok(None);
+        }
+        let coa = if count > 2 * each { all.pop() } else { None };
+        let accounting = all.split_off(each);
+        let coa = match config.coa {
+            Some(address) => Some(coa.map_or_else(|| bound(address), Ok)?),
+            None => None,
         };
-        let several = || (0..SOURCES).map(|_| open(own)).collect::<io::Result<Vec<_>>>();
-        Ok(Self { authentication: several()?, accounting: several()?, coa: config.coa.map(open).transpose()? })
+        Ok(Some(Self { authentication: all, accounting, coa }))
     }
 
     /// Descriptors that are readable when something has come.
@@ -103,6 +124,11 @@ impl Peer {
         }
     }
 
+    /// The sockets, in the order of the client's source ports.
+    fn descriptors(&self) -> impl Iterator<Item = &UdpSocket> {
+        self.sockets.iter()
+    }
+
     fn turn(&mut self, now: u64) {
         let mut bytes = [0; 4096];
         for (source, socket) in self.sockets.iter().enumerate() {
@@ -122,7 +148,7 @@ impl Peer {
 }
 
 /// What a server has granted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Grant {
     /// The name of the tier (Filter-Id); none: the group's.
     pub profile: Option<String>,
@@ -229,12 +255,23 @@ pub struct Aaa {
 }
 
 impl Aaa {
-    /// As configured.
+    /// As configured; servers are told that it begins.
     pub fn new(config: &RadiusSection, sockets: Sockets, now: Time) -> Self {
+        let mut this = Self::of(config, sockets, now);
+        // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
+        let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
+        if this.reports {
+            this.backlog.start(on);
+        }
+        this
+    }
+
+    /// As configured.
+    pub(super) fn of(config: &RadiusSection, sockets: Sockets, now: Time) -> Self {
         let [authentication, accounting] = servers(config);
         let needs_timestamp = config.require_event_timestamp;
         let coa = |socket| (socket, coa::Server::new(clients(config), WINDOW, needs_timestamp, REMEMBERED));
-        let mut this = Self {
+        Self {
             authentication: Peer::new(authentication, sockets.authentication),
             accounting: Peer::new(accounting, sockets.accounting),
             coa: sockets.coa.map(coa),
@@ -255,13 +292,17 @@ impl Aaa {
             run: now.secs(),
             wall_ahead_ms: 0,
             counts: AaaCounts::default(),
-        };
-        // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
-        let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
-        if this.reports {
-            this.backlog.start(on);
         }
-        this
+    }
+
+    /// Its sockets, for another process.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let clients = self.authentication.descriptors().chain(self.accounting.descriptors());
+        let all = clients.chain(self.coa.iter().map(|(socket, _)| socket));
+        all.map(|socket| socket.try_clone().map(OwnedFd::from)).collect()
     }
 
     /// The wall clock is ahead by so many milliseconds: for time stamps.
@@ -519,6 +560,7 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
 }
 
 mod accounting;
+pub mod hand_over;
 mod reload;
 #[cfg(test)]
 mod tests;

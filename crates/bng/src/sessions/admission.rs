@@ -191,8 +191,8 @@ impl Sessions {
         }
     }
 
-    /// What RADIUS servers have decided, and what is to be reported to them.
-    pub(super) fn authenticate(&mut self, control: &mut Control, now: Time, steady: Time) {
+    /// Subscribers that their workers have taken out: what they had used is reported.
+    pub(super) fn take_removed(&mut self, control: &mut Control, now: Time) {
         for (handle, usage) in control.removed() {
             if self.by_handle.contains_key(&handle) {
                 continue;
@@ -202,6 +202,11 @@ impl Sessions {
                 aaa.stop(handle, &usage, now);
             }
         }
+    }
+
+    /// What RADIUS servers have decided, and what is to be reported to them.
+    pub(super) fn authenticate(&mut self, control: &mut Control, now: Time, steady: Time) {
+        self.take_removed(control, now);
         let Some(aaa) = &mut self.aaa else { return };
         aaa.sweep(steady, |identity| self.sessions.contains_key(identity));
         let due = aaa.due(now);

@@ -93,6 +93,23 @@ impl Backlog {
         }
     }
 
+    /// Reports of a start or an end, the latest interim ones by number, and the last such number.
+    pub fn parts(&self) -> (impl Iterator<Item = &Attributes>, impl Iterator<Item = (&u64, &Attributes)>, u64) {
+        (self.edges.iter(), self.interims.iter(), self.next)
+    }
+
+    /// Goes on with [what another process had](Self::parts).
+    pub fn go_on_with(
+        &mut self,
+        edges: impl Iterator<Item = Attributes>,
+        interims: impl Iterator<Item = (u64, Attributes)>,
+        next: u64,
+    ) {
+        self.edges = edges.collect();
+        self.interims = interims.collect();
+        self.next = next;
+    }
+
     /// Whether there is something that the client may have room for.
     pub fn is_due(&self) -> bool {
         !self.refused && self.edges.len() + self.interims.len() > 0

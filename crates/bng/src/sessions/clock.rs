@@ -10,6 +10,9 @@ const DRIFT: i64 = 2;
 /// the start keeps addresses no longer.
 const LONGEST_RESTORED: u32 = 7 * 86_400;
 
+/// A clock's fields, in their order; times in milliseconds.
+pub(super) type Parts = (Option<(u64, u64)>, u64, i64, i64);
+
 /// The clock of leases and timers.
 #[derive(Debug)]
 pub struct LeaseClock {
@@ -27,6 +30,17 @@ impl LeaseClock {
     /// A clock that shows what the wall clock shows.
     pub fn new(wall: Time) -> Self {
         Self { began: None, now: wall, ahead_ms: 0, ahead: 0 }
+    }
+
+    /// For [`of_parts`](Self::of_parts) of another process that has the same steady clock.
+    pub(super) fn parts(&self) -> Parts {
+        let began = self.began.map(|(steady, time)| (steady, time.0));
+        (began, self.now.0, self.ahead_ms, self.ahead)
+    }
+
+    /// Goes on with another process's.
+    pub(super) fn of_parts((began, now, ahead_ms, ahead): Parts) -> Self {
+        Self { began: began.map(|(steady, time)| (steady, Time(time))), now: Time(now), ahead_ms, ahead }
     }
 
     /// The time when the steady clock shows `steady_ns`.

@@ -27,6 +27,19 @@ impl Tags {
         }
         Self { bytes, len: len as u8 } // 0, 4 or 8
     }
+
+    /// Types and identifiers as in a frame.
+    pub fn octets(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// Of [`octets`](Self::octets); longer ones are cut off.
+    pub fn of_octets(octets: &[u8]) -> Self {
+        let mut bytes = [0; 8];
+        let len = octets.len().min(8);
+        bytes[..len].copy_from_slice(&octets[..len]);
+        Self { bytes, len: len as u8 } // 8 at most
+    }
 }
 
 /// The link of a frame to be written.
@@ -91,7 +104,7 @@ pub fn read(frame: &[u8]) -> Option<Carried<'_>> {
 
 /// The header of a frame with room for `len` bytes behind it, and where they begin.
 fn begin(link: &Link, kind: u16, len: usize) -> (Vec<u8>, usize) {
-    let tags = link.tags.bytes.get(..usize::from(link.tags.len)).unwrap_or_default();
+    let tags = link.tags.octets();
     let mut out = Vec::with_capacity(14 + tags.len() + len);
     out.extend_from_slice(&link.to.0);
     out.extend_from_slice(&link.from.0);

@@ -1,6 +1,6 @@
 //! Leases in the ledger: a reply leaves when its record is on the disk, so that nobody is renumbered after a crash.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use access::lease::{LeaseKey, LeaseRecord};
 use ledger::{Change, Ledger, LedgerError, Pace, Places, Progress, Refused, Ticket, Writer};
@@ -84,6 +84,37 @@ impl<T> Store<T> {
             erasures: Vec::new(),
             progress: Progress::default(),
         })
+    }
+
+    /// Goes on with a ledger that was read; `told` is called when something has become durable.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn keep(&mut self, stored: &mut Stored, mut told: impl FnMut() + Send + 'static) -> Result<(), LedgerError> {
+        if let Some((ledger, places)) = stored.ledger.take() {
+            self.writer = Some(ledger.writer_after(places, PACE, move |_| told())?);
+        }
+        Ok(())
+    }
+
+    /// Deletes records of leases that are not there any more. Returns which leases have no record.
+    pub fn set_right(&mut self, stored: &Stored) -> impl Fn(&LeaseKey) -> bool + use<T> {
+        let mut there = HashSet::with_capacity(stored.leases.len());
+        for (number, record) in &stored.leases {
+            if self.numbers.get(&record.key) == Some(number) {
+                there.insert(record.key);
+            } else {
+                self.erasures.push(*number);
+            }
+        }
+        let used = stored.leases.iter().map(|(number, _)| *number).chain(self.numbers.values().copied());
+        self.next = used.map(|number| number + 1).max().unwrap_or(1).max(self.next);
+        move |key| !there.contains(key)
+    }
+
+    /// The number of a lease in the ledger.
+    pub fn number(&self, key: &LeaseKey) -> Option<u64> {
+        self.numbers.get(key).copied()
     }
 
     /// Takes over the number of a restored lease.

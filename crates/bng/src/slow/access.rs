@@ -180,6 +180,7 @@ fn guard(
         let is_changed = head.link != before;
         state.counts.learnt += u64::from(is_new);
         if is_changed {
+            state.note_record(record);
             state.subscribers.link_changed(record);
         }
     }

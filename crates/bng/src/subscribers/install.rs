@@ -4,12 +4,12 @@ use dataplane::forward::InstanceId;
 use gateway::fast_path::InKernelSessions as _;
 use table::bucket;
 use table::bulk::{BulkMap, Seed};
-use table::records::LineId;
+use table::records::{Line as CacheLine, LineId};
 use wire::Outer;
 
 use super::{Hosts6, NOWHERE, Refused, Subscribers, Usage, last_of, memory, prefix};
 use crate::link::{Line, template};
-use crate::record::{Head, LINES, Meter, NO_PREFIX, SubscriberSpec, flags};
+use crate::record::{Head, LINES, Meter, NO_PREFIX, SubscriberSpec, flags, head, meter};
 use crate::steps::{MOVE_AFTER, forget};
 
 impl Subscribers {
@@ -260,6 +260,32 @@ impl Subscribers {
         }
     }
 
+    /// Goes on with what another process's record of a subscriber has learnt and counted: hardware address and tag types as
+    /// received, counters, and credit as far as the rates here hold it.
+    pub(crate) fn carry_on(&mut self, handle: u32, lines: &[CacheLine; LINES], now: u64) {
+        let Some(record) = self.record_of(handle) else { return };
+        let before = *head(&lines[0]);
+        if let Some(head) = self.head_mut(record)
+            && head.link_len == before.link_len
+        {
+            // Between the two stands the gateway's own address.
+            head.link[..6].copy_from_slice(&before.link[..6]);
+            head.link[12..].copy_from_slice(&before.link[12..]);
+            let learnt = flags::NO_MAC | flags::LEARNT;
+            head.flags = head.flags & !learnt | before.flags & learnt;
+        }
+        for (is_up, line) in [(false, &lines[1]), (true, &lines[2])] {
+            let mut before = *meter(line);
+            if let Some(meter) = self.meter_mut(record, is_up) {
+                if before.rate != meter.rate {
+                    bucket::retune(&before.rate, &meter.rate, &mut before.bucket, now);
+                    before.rate = meter.rate;
+                }
+                *meter = before;
+            }
+        }
+    }
+
     /// Forgets a subscriber's hardware address, if it was learnt.
     pub fn forget(&mut self, handle: u32) {
         let may_return = self.may_return_at_once(handle);
@@ -284,7 +310,11 @@ impl Subscribers {
 
     /// What was installed, read back from a record.
     pub(crate) fn spec_of(&self, record: LineId) -> Option<SubscriberSpec> {
-        let head = self.head(record)?;
+        Self::spec_in(self.head(record)?)
+    }
+
+    /// The same of a record's head.
+    pub(crate) fn spec_in(head: &Head) -> Option<SubscriberSpec> {
         let outer = Outer::parse(head.link.get(..head.link_len.into())?).ok()?;
         let some = |prefix: u64| (prefix != NO_PREFIX).then_some(prefix);
         Some(SubscriberSpec {

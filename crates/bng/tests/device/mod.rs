@@ -55,7 +55,8 @@ impl Device {
         let (wall, wall_set) = (clock.clone(), Arc::new(AtomicI64::new(0)));
         let set = wall_set.clone();
         let wall = move || Time((EPOCH + wall.now() / 1_000_000).saturating_add_signed(set.load(Ordering::Relaxed)));
-        let environment = Environment { clock: Box::new(wall), told: Box::new(|| {}), seed: 7, radius: None };
+        let environment =
+            Environment { clock: Box::new(wall), told: Box::new(|| {}), seed: 7, radius: None, goes_on: false };
         attach(config, &mut control, &mut workers, Stored::default(), environment)
             .map_err(|error| error.to_string())?;
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };

@@ -236,6 +236,19 @@ impl<T: Copy> Tree<T> {
         Some(frame)
     }
 
+    /// Shows what waits in a leaf: class, since when, and the frame; each class's oldest first.
+    pub fn each_waiting(&self, id: u32, mut show: impl FnMut(u8, u64, &Frame)) {
+        let Some(leaf) = self.leaves.get(id as usize).filter(|leaf| leaf.in_use) else { return };
+        for (class, queue) in (0..).zip(&leaf.queues) {
+            let mut place = queue.head;
+            for _ in 0..queue.packets {
+                let Some(waiting) = self.queue.get(place as usize) else { break };
+                show(class, waiting.at, &waiting.frame);
+                place = waiting.next;
+            }
+        }
+    }
+
     /// What the gateway keeps with a leaf; none: there is no such leaf.
     pub fn label(&self, id: u32) -> Option<T> {
         self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.label)

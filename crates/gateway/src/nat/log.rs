@@ -122,6 +122,17 @@ impl NatLog {
         true
     }
 
+    /// Writes all that workers, which stand still, have told. False: it cannot be written.
+    pub fn write(&mut self, now: u64) -> bool {
+        while self.poll(now) && !self.has_failed() {}
+        !self.has_failed()
+    }
+
+    /// Ends the log: what was written is on the disk when this returns.
+    pub fn close(&mut self) {
+        *self = Self::default();
+    }
+
     fn collect(&mut self, now: u64) {
         let Self { rings, instances, lines, counters, .. } = self;
         let mut wall = None;

@@ -6,6 +6,7 @@
 //! ```
 //! Numbers are little-endian, times in nanoseconds of the workers' clock, which both processes share.
 
+use gateway::shell::hand_over::octets::{In, put};
 use pfcp::Packet;
 use pfcp::message::Message;
 use sessions::silence::Silence;
@@ -24,35 +25,6 @@ const PAGED: u8 = 1;
 const SILENCE: u8 = 2;
 /// The control plane has been told.
 const SILENCE_TOLD: u8 = 4;
-
-/// What a reader of octets has left.
-pub struct In<'a>(pub &'a [u8]);
-
-impl<'a> In<'a> {
-    /// The next octets.
-    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    /// The next number, of so many octets.
-    pub fn number<const N: usize>(&mut self) -> Option<u64> {
-        Some(self.take(N)?.iter().rev().fold(0, |sum, octet| sum << 8 | u64::from(*octet)))
-    }
-
-    /// The next octets after their length.
-    pub fn text(&mut self) -> Option<&'a [u8]> {
-        let len = self.number::<4>()? as usize;
-        self.take(len)
-    }
-}
-
-/// Adds octets after their length.
-pub fn put(out: &mut Vec<u8>, octets: &[u8]) {
-    out.extend((octets.len() as u32).to_le_bytes()); // far fewer than 4 GiB
-    out.extend(octets);
-}
 
 /// What gives a session to its worker, and takes one from it.
 pub struct Places<'a> {

@@ -1,10 +1,9 @@
 //! A user plane's state on its way to another process.
 //!
 //! ```text
-//! sections:  N | octets (4 + n): the endpoint's records       W | worker (2) | octets (4 + n): handles and states of sessions
-//!            F | as W, complete: every one has to fit         H | worker (2) | octets (4 + n): packets that wait
-//!            C | octets (4 + n): neighbours as JSON                T | worker (2) | octets (4 + n): translation
-//!            U, D | worker (2) | octets (4 + n): fragments from access, from the core
+//! sections:  N | the endpoint's records                    W | sessions' states, by handle
+//!            F | as W, complete: every one has to fit      H | packets that wait
+//!            U, D | fragments from access, from the core   T | translation
 //! ```
 //! | goes | does not |
 //! |---|---|
@@ -18,12 +17,14 @@ use std::sync::PoisonError;
 
 use engine::Worker;
 use gateway::shell::HandOver;
+use gateway::shell::hand_over::changed::export_of_workers;
+use gateway::shell::hand_over::octets::{In, NO_WORKER, each_record, each_section, garbled, put, section};
 use serde_json::{Value, json};
 
 use super::observer::Observer;
 use super::query::{QueriedPlane, Query, QueryAnswer};
 use crate::gateway::UserPlane;
-use crate::n4::hand_over::{In, Places, put};
+use crate::n4::hand_over::Places;
 
 /// Sessions for which control is locked at a time.
 const SLICE: usize = 64;
@@ -39,26 +40,17 @@ pub struct Exported {
     translations_left: usize,
 }
 
-fn section(out: &mut Vec<u8>, kind: u8, worker: Option<u16>, octets: &[u8]) {
-    if octets.is_empty() {
-        return;
-    }
-    out.push(kind);
-    out.extend(worker.into_iter().flat_map(u16::to_le_bytes));
-    put(out, octets);
-}
-
 /// Adds a worker's translation and fragments, as far as they are left; it stands still.
 fn export_parts(plane: &mut UserPlane, worker: u16, now: u64, out: &mut Vec<u8>) {
     let mut octets = Vec::new();
     if let Some(nat) = plane.nat_mut() {
         nat.export_rest(now, &mut octets);
-        section(out, b'T', Some(worker), &octets);
+        section(out, b'T', worker, &octets);
     }
     for (kind, fragments) in [b'U', b'D'].into_iter().zip(plane.fragments_mut().into_iter().flatten()) {
         octets.clear();
         fragments.export(&mut octets);
-        section(out, kind, Some(worker), &octets);
+        section(out, kind, worker, &octets);
     }
 }
 
@@ -98,24 +90,12 @@ impl Observer {
         Ok(())
     }
 
-    /// Adds what has changed of workers' translation. Returns how much is left.
-    fn export_translation(&self, out: &mut Vec<u8>) -> Result<usize, String> {
-        if self.config().nat.is_none() {
-            return Ok(0);
+    /// Asks a worker for what has changed.
+    fn ask_changed(&self, worker: u16, query: Query) -> Option<(Vec<u8>, usize)> {
+        match self.queries.get(usize::from(worker))?.ask(query) {
+            Some(QueryAnswer::Changed(octets, left)) => Some((octets, left)),
+            _ => None,
         }
-        let before = std::mem::take(&mut self.exported().translations_left);
-        let mut left = 0;
-        for (worker, query) in (0..).zip(&self.queries) {
-            match query.ask(Query::Translated { left: before / self.queries.len() }) {
-                Some(QueryAnswer::Changed(octets, more)) => {
-                    section(out, b'T', Some(worker), &octets);
-                    left += more;
-                }
-                _ => return Err(format!("worker {worker} does not answer")),
-            }
-        }
-        self.exported().translations_left = left;
-        Ok(left)
     }
 
     fn import_section(
@@ -126,7 +106,6 @@ impl Observer {
         octets: &[u8],
     ) -> Result<(), String> {
         let now = self.shell.now_ns();
-        let garbled = || "state that cannot be read".to_owned();
         if kind == b'N' {
             let (mut n4, clock) = (self.n4().ok_or_else(garbled)?, self.shell.wall_clock());
             let cell = std::cell::RefCell::new(workers);
@@ -146,11 +125,6 @@ impl Observer {
             };
             return n4.endpoint_mut().import(octets, &mut self.control(), &clock, &mut places);
         }
-        if kind == b'C' {
-            let neighbours: Vec<crate::control::Neighbour> = serde_json::from_slice(octets).map_err(|_| garbled())?;
-            self.control().suppose(&neighbours);
-            return Ok(());
-        }
         let plane = workers.get_mut(usize::from(worker)).ok_or_else(garbled)?.gateway_mut().plane_mut();
         match (kind, plane.nat_mut()) {
             (b'T', Some(nat)) => return nat.import(octets).map_err(|why| format!("[nat]: {why}")),
@@ -161,30 +135,34 @@ impl Observer {
             let fragments = plane.fragments_mut().ok_or("fragments wait, and [reassembly] is not configured here")?;
             return fragments[usize::from(kind == b'D')].import(octets).map_err(|why| format!("[reassembly]: {why}"));
         }
-        let mut input = In(octets);
-        while !input.0.is_empty() {
-            if kind == b'H' {
-                let mut read = || {
-                    let is_neighbours = input.number::<1>()? != 0;
-                    Some((is_neighbours, input.number::<4>()? as u32, input.number::<8>()?, input.number::<8>()?))
-                };
-                let (is_neighbours, key, tag, at) = read().ok_or_else(garbled)?;
-                if !plane.take_in(is_neighbours, key, tag, at, input.text().ok_or_else(garbled)?) {
-                    return Err("no room for packets that wait: [buffer] is smaller here".to_owned());
-                }
-                continue;
-            }
-            let handle = input.number::<4>().ok_or_else(garbled)? as u32;
-            let state = input.text().ok_or_else(garbled)?;
-            let sessions = plane.sessions_mut();
+        if kind == b'H' {
+            return import_waiting(plane, octets);
+        }
+        each_record(octets, |handle, state| {
             // Before the end a session may have come, gone or changed since: then its state comes again.
-            let fits = sessions.import_state(handle, state);
+            let fits = plane.sessions_mut().import_state(handle, state);
             if kind == b'F' && !fits && !state.is_empty() {
                 return Err(format!("session {handle} of worker {worker} has other rules here"));
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
+}
+
+/// Takes in packets that wait.
+fn import_waiting(plane: &mut UserPlane, octets: &[u8]) -> Result<(), String> {
+    let mut input = In(octets);
+    while !input.0.is_empty() {
+        let mut read = || {
+            let is_neighbours = input.number::<1>()? != 0;
+            Some((is_neighbours, input.number::<4>()? as u32, input.number::<8>()?, input.number::<8>()?))
+        };
+        let (is_neighbours, key, tag, at) = read().ok_or_else(garbled)?;
+        if !plane.take_in(is_neighbours, key, tag, at, input.text().ok_or_else(garbled)?) {
+            return Err("no room for packets that wait: [buffer] is smaller here".to_owned());
+        }
+    }
+    Ok(())
 }
 
 impl HandOver<QueriedPlane> for Observer {
@@ -224,24 +202,27 @@ impl HandOver<QueriedPlane> for Observer {
                 exported.again.insert(number);
             })
         };
-        section(out, b'N', None, &octets);
+        section(out, b'N', NO_WORKER, &octets);
         if left > 0 {
             return Ok(left);
         }
         self.mark_again()?;
-        let before = std::mem::take(&mut self.exported().left);
-        let mut left = 0;
-        for (worker, query) in (0..).zip(&self.queries) {
-            match query.ask(Query::Changed { left: before / self.queries.len() }) {
-                Some(QueryAnswer::Changed(octets, more)) => {
-                    section(out, b'W', Some(worker), &octets);
-                    left += more;
-                }
-                _ => return Err(format!("worker {worker} does not answer")),
-            }
+        let workers = self.queries.len() as u16; // as configured
+        let (mut sessions, mut translations) = {
+            let exported = self.exported();
+            (exported.left, exported.translations_left)
+        };
+        export_of_workers(out, (b'W', workers), &mut sessions, |worker, left| {
+            self.ask_changed(worker, Query::Changed { left })
+        })?;
+        if self.config().nat.is_some() {
+            export_of_workers(out, (b'T', workers), &mut translations, |worker, left| {
+                self.ask_changed(worker, Query::Translated { left })
+            })?;
         }
-        self.exported().left = left;
-        Ok(left + self.export_translation(out)?)
+        let mut exported = self.exported();
+        (exported.left, exported.translations_left) = (sessions, translations);
+        Ok(sessions + translations)
     }
 
     fn settle(&self) -> bool {
@@ -258,9 +239,7 @@ impl HandOver<QueriedPlane> for Observer {
                 exported.again.insert(number);
             });
         }
-        section(out, b'N', None, &octets);
-        let neighbours = serde_json::to_vec(&self.control().known_neighbours()).unwrap_or_default();
-        section(out, b'C', None, &neighbours);
+        section(out, b'N', NO_WORKER, &octets);
         Ok(())
     }
 
@@ -277,12 +256,12 @@ impl HandOver<QueriedPlane> for Observer {
             let store = n4.endpoint().sessions().store();
             owners.extend(exported.again.iter().filter_map(|number| Some((*number, store.get(*number)?.worker))));
         }
-        section(out, b'N', None, &octets);
+        section(out, b'N', NO_WORKER, &octets);
         for (n, worker) in (0..).zip(workers) {
             let mut octets = Vec::new();
             let again = owners.iter().filter(|(_, owner)| *owner == n).map(|(number, _)| *number);
             worker.gateway_mut().export_rest(again, &mut octets);
-            section(out, b'F', Some(n), &octets);
+            section(out, b'F', n, &octets);
             octets.clear();
             let is_all = worker.gateway_mut().plane_mut().each_waiting(|is_neighbours, key, tag, at, packet| {
                 octets.push(u8::from(is_neighbours));
@@ -294,16 +273,16 @@ impl HandOver<QueriedPlane> for Observer {
             if !is_all {
                 return Err(format!("packets of worker {n} are under way"));
             }
-            section(out, b'H', Some(n), &octets);
+            section(out, b'H', n, &octets);
             export_parts(worker.gateway_mut().plane_mut(), n, clock.now, out);
         }
         // Its lines stand before those of the other process.
-        let is_written = self.control().write_nat_log(clock.now);
+        let is_written = self.control().nat_log().write(clock.now);
         if is_written { Ok(()) } else { Err("the NAT log cannot be written".to_owned()) }
     }
 
     fn handed_over(&self) {
-        self.control().close_nat_log();
+        self.control().nat_log().close();
     }
 
     fn end(&self) {
@@ -315,18 +294,10 @@ impl HandOver<QueriedPlane> for Observer {
     }
 
     fn import(&self, workers: &mut [Worker<QueriedPlane>], octets: &[u8]) -> Result<(), String> {
-        let garbled = || "state that cannot be read".to_owned();
-        let mut input = In(octets);
-        while let Some(kind) = input.number::<1>() {
-            let kind = kind as u8;
-            let worker = match kind {
-                b'W' | b'F' | b'H' | b'T' | b'U' | b'D' => input.number::<2>().ok_or_else(garbled)? as u16,
-                b'N' | b'C' => 0,
-                _ => return Err(garbled()),
-            };
-            self.import_section(workers, kind, worker, input.text().ok_or_else(garbled)?)?;
-        }
-        Ok(())
+        each_section(octets, |kind, worker, octets| match kind {
+            b'N' | b'W' | b'F' | b'H' | b'T' | b'U' | b'D' => self.import_section(workers, kind, worker, octets),
+            _ => Err(garbled()),
+        })
     }
 
     fn imported(&self, _workers: &mut [Worker<QueriedPlane>]) -> Result<(), String> {

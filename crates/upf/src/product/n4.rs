@@ -9,7 +9,7 @@ mod sockets;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,6 +27,7 @@ use ledger::{Ledger, LedgerError, Moment, Pace, Places, Writer};
 
 use control_socket::ControlSocket;
 use gateway::privilege;
+use gateway::records::Opening;
 use gateway::shell::rest::{AGAIN, ControlWaker, SOON, Wait};
 pub use sockets::{Lost, Sockets};
 
@@ -90,44 +91,9 @@ pub struct N4 {
     /// What was there of an earlier run.
     restored: Option<Restored>,
     /// The ledger of a process that this one goes on for, until that has let it go; nothing is read from the sockets before.
-    opening: Option<Opening>,
+    opening: Option<Opening<Read>>,
     /// That ledger, once it is open.
     opened: Option<Kept>,
-}
-
-/// A ledger on its way from one process to the next: where it is, and the thread that reads it once it runs.
-struct Opening {
-    dir: PathBuf,
-    damaged: LedgerDamaged,
-    waker: ControlWaker,
-    thread: Option<JoinHandle<Read>>,
-}
-
-impl Opening {
-    /// Begins to read the ledger as soon as the other process has let it go; tries again for as long as that takes.
-    fn begin(&mut self) -> io::Result<()> {
-        let (dir, damaged, waker) = (self.dir.clone(), self.damaged, self.waker.clone());
-        let open = move || -> Result<Read, LedgerError> {
-            let (ledger, began) = open_ledger(&dir, damaged)?;
-            let (stored, places) = Stored::read(&ledger)?;
-            Ok(Read { ledger, stored, places, began })
-        };
-        let read = move || loop {
-            match open() {
-                Ok(read) => {
-                    waker.call();
-                    return read;
-                }
-                Err(error) => {
-                    let text = "the ledger does not open after a take-over: N4 waits";
-                    tracing::error!(target: "ledger", event = "ledger_not_open", %error, "{text}");
-                    std::thread::sleep(Duration::from_secs(1));
-                }
-            }
-        };
-        self.thread = Some(std::thread::Builder::new().name("weir-restore".into()).spawn(read)?);
-        Ok(())
-    }
 }
 
 /// A ledger that is opened and read by a thread of its own, while ports are opened.
@@ -262,7 +228,14 @@ impl N4 {
         began: u32,
     ) -> Option<Self> {
         let ledger = config.n4.as_ref().and_then(|n4| Some((n4.ledger.clone()?, n4.ledger_damaged)));
-        let opening = ledger.map(|(dir, damaged)| Opening { dir, damaged, waker: waker.clone(), thread: None });
+        let opening = ledger.map(|(dir, damaged)| {
+            let open = move || {
+                let (ledger, began) = open_ledger(&dir, damaged)?;
+                let (stored, places) = Stored::read(&ledger)?;
+                Ok(Read { ledger, stored, places, began })
+            };
+            Opening::new(open, waker.clone(), "N4")
+        });
         let mut endpoint = assemble::endpoint(config, clock, Some(began))?;
         let control_socket = ControlSocket::go_on(control_socket, &mut endpoint);
         Some(Self {
@@ -413,9 +386,8 @@ impl N4 {
     /// Goes on keeping sessions when that ledger is there. False: it is not yet.
     fn open_taken(&mut self, clock: &WallClock) -> bool {
         let Some(opening) = &mut self.opening else { return true };
-        let Some(thread) = opening.thread.take_if(|thread| thread.is_finished()) else { return false };
-        let Ok(Read { ledger, stored, places, .. }) = thread.join() else { return false };
-        let waker = opening.waker.clone();
+        let Some(Read { ledger, stored, places, .. }) = opening.take() else { return false };
+        let waker = opening.waker().clone();
         match ledger.writer_after(places, PACE, move |_| waker.call()) {
             Ok(writer) => {
                 let writer = Arc::new(writer);

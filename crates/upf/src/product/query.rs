@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use crate::Upf;
 use crate::gateway::UserPlane;
 use crate::rules::{Credit, Usage};
-use crate::sessions::Sessions;
 use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use gateway::fast_path::InKernelSessions as _;
+use gateway::shell::hand_over::changed::{Changed, export_translation};
 use table::command::{self, Inbox};
-use table::marks::Marks;
 use table::waker::Waker;
 
 /// What can be asked.
@@ -96,7 +95,7 @@ pub enum QueryAnswer {
 pub struct QueriedPlane {
     plane: UserPlane,
     /// While another process takes over: which sessions' state has changed.
-    marks: Option<Box<Marks>>,
+    changed: Changed,
     inbox: Inbox<Query, QueryAnswer>,
 }
 
@@ -109,12 +108,6 @@ pub struct WorkerQuery {
 const RING: usize = 16;
 /// Questions answered in a turn.
 const A_TURN: usize = 4;
-/// Sessions whose state is exported in a turn: some tens of microseconds, or half a millisecond where many are left. A part
-/// of what is left each time, so that it shrinks however fast sessions change.
-const CHANGED: std::ops::RangeInclusive<usize> = 64..=1024;
-const PARTS: usize = 16;
-/// As [`CHANGED`], of blocks and mappings: a cache line and some 40 octets each.
-const TRANSLATED: std::ops::RangeInclusive<usize> = 256..=2048;
 /// Blocks of ports looked at in a turn: some microseconds.
 const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
@@ -125,7 +118,7 @@ impl QueriedPlane {
     pub fn new(plane: UserPlane) -> (Self, WorkerQuery) {
         let (ask, inbox) = command::commands(RING);
         let query = WorkerQuery { ring: Mutex::new(ask), waker: plane.waker().cloned() };
-        (Self { plane, marks: None, inbox }, query)
+        (Self { plane, changed: Changed::default(), inbox }, query)
     }
 
     /// The plane itself.
@@ -135,27 +128,15 @@ impl QueriedPlane {
 
     /// Adds the state of all sessions that have changed and of `others`; the worker stands still.
     pub(super) fn export_rest(&mut self, others: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
-        let mut marks = self.marks.take().unwrap_or_default();
-        others.for_each(|handle| marks.mark(handle));
-        while let Some(handle) = marks.take() {
-            export(self.plane.sessions(), handle, out);
-        }
+        others.for_each(|handle| self.changed.mark(handle));
+        let sessions = self.plane.sessions();
+        self.changed.export_rest(out, |handle, out| sessions.export_state(handle, out));
     }
 
     /// What a session has used, when the worker stands still.
     pub fn usage(&self, handle: u32, now: u64) -> Option<Vec<Usage>> {
         self.plane.sessions().usage(handle, now)
     }
-}
-
-/// Adds a session's handle and the length of its state, four octets each, and its state.
-fn export(sessions: &Sessions, handle: u32, out: &mut Vec<u8>) {
-    out.extend(handle.to_le_bytes());
-    let at = out.len();
-    out.extend([0; 4]);
-    sessions.export_state(handle, out);
-    let len = (out.len() - at - 4) as u32; // a record is 4 KiB at most
-    out[at..at + 4].copy_from_slice(&len.to_le_bytes());
 }
 
 impl WorkerQuery {
@@ -185,7 +166,7 @@ impl Gateway for QueriedPlane {
     #[inline]
     fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Upf>, env: &Env) {
         self.plane.receive::<C>(port, burst, env);
-        if let Some(marks) = &mut self.marks {
+        if let Some(marks) = self.changed.marks() {
             self.plane.mark(burst, marks);
         }
     }
@@ -196,7 +177,7 @@ impl Gateway for QueriedPlane {
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
         let more = self.plane.release::<C>(burst, env);
-        if let Some(marks) = &mut self.marks {
+        if let Some(marks) = self.changed.marks() {
             self.plane.mark(burst, marks);
         }
         more
@@ -207,35 +188,27 @@ impl Gateway for QueriedPlane {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        let (plane, marks, now) = (&mut self.plane, &mut self.marks, env.now);
+        let (plane, changed, now) = (&mut self.plane, &mut self.changed, env.now);
         let answered = self.inbox.drain(A_TURN, |question| match question {
             Query::Follow(on) => {
-                *marks = on.then(|| {
-                    let mut all = Marks::new(plane.sessions().handles());
-                    (0..plane.sessions().handles() as u32).for_each(|handle| all.mark(handle));
-                    Box::new(all)
-                });
+                changed.follow(on, plane.sessions().handles());
                 plane.nat_mut().into_iter().for_each(|nat| nat.follow(on));
                 // What the in-kernel path counts has no marks.
                 plane.sessions_mut().open_kernel(!on);
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {
-                if let Some(marks) = marks {
-                    handles.into_iter().for_each(|handle| marks.mark(handle));
-                }
+                handles.into_iter().for_each(|handle| changed.mark(handle));
                 QueryAnswer::Done
             }
             Query::Changed { left } => {
-                let mut out = Vec::new();
-                let Some(marks) = marks else { return QueryAnswer::Changed(out, 0) };
-                let most = (left / PARTS).clamp(*CHANGED.start(), *CHANGED.end());
-                (0..most).map_while(|_| marks.take()).for_each(|handle| export(plane.sessions(), handle, &mut out));
-                QueryAnswer::Changed(out, marks.left())
+                let (mut out, sessions) = (Vec::new(), plane.sessions());
+                let left = changed.export(left, &mut out, |handle, out| sessions.export_state(handle, out));
+                QueryAnswer::Changed(out, left)
             }
             Query::Translated { left } => {
-                let (mut out, most) = (Vec::new(), (left / PARTS).clamp(*TRANSLATED.start(), *TRANSLATED.end()));
-                let left = plane.nat_mut().map_or(0, |nat| nat.export(most, &mut out));
+                let mut out = Vec::new();
+                let left = export_translation(plane.nat_mut(), left, &mut out);
                 QueryAnswer::Changed(out, left)
             }
             Query::Sessions => {

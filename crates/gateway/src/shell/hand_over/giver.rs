@@ -15,15 +15,15 @@ use super::super::observe::Shell;
 use super::super::process::Process;
 use super::super::product::Product;
 use super::wire::{Kind, Link};
-use super::{FrozenNote, HandOver, Hello, PortNote, Question, VERSION};
+use super::{FrozenNote, HandOver, Hello, Neighbour, PortNote, Question, VERSION};
 use crate::privilege;
 use crate::snapshot::Snapshot;
 use crate::socket::RawRequest;
 
 /// How long the new process may take to build all sessions.
 const BUILDING: Duration = Duration::from_secs(300);
-/// How long it may take for what changed last.
-const ARMING: Duration = Duration::from_secs(5);
+/// How long it may take for what control has, and for what changed last.
+const ARMING: Duration = Duration::from_secs(10);
 /// How long it may take while the workers stand still.
 const LOADING: Duration = Duration::from_secs(3);
 /// Sessions left that are few enough for workers to stand still, and rounds after which they do anyway.
@@ -333,12 +333,23 @@ fn come_to_rest<P: Product>(state: &dyn HandOver<P::Plane>) -> Result<(), String
     Err("requests of control planes stay under way".to_owned())
 }
 
+/// Neighbours by whose hardware addresses packets leave: those taken over from another process, too.
+fn neighbours<P: Product>(observer: &P) -> Vec<Neighbour> {
+    let mut all = Vec::new();
+    observer.with_neighbourhood(&mut |here| {
+        all.extend(here.plan().neighbours().iter().map(|(port, address, mac)| (*port, *address, mac.0)));
+    });
+    all
+}
+
 /// Control comes to rest, and what has changed until then is sent; workers run.
-fn arm<P: Product>(_observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link) -> Result<(), String> {
+fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link) -> Result<(), String> {
     let lost = broken("it got what changed last");
     come_to_rest::<P>(state)?;
     let mut out = Vec::new();
     state.export_settled(&mut out)?;
+    let neighbours = serde_json::to_vec(&neighbours(observer)).map_err(|error| error.to_string())?;
+    link.send(Kind::Neighbours, &neighbours, &[]).map_err(&lost)?;
     // Each time less has changed, until that takes no longer than the workers may stand still.
     for _ in 0..ROUNDS {
         let since = Instant::now();

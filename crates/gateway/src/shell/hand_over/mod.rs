@@ -24,8 +24,11 @@
 //! | `wire.rs` | messages with descriptors |
 //! | `giver.rs` | the process that hands over |
 //! | `taker.rs` | the process that takes over |
+//! | `octets.rs`, `changed.rs` | what gateways write their state by, and what of it has changed |
 
+pub mod changed;
 mod giver;
+pub mod octets;
 mod taker;
 mod wire;
 
@@ -42,7 +45,10 @@ pub(super) use taker::{Taken, Taker};
 pub use wire::{Kind, Link, Message};
 
 /// The version of what the two processes say to each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// A neighbour: its port, address and hardware address.
+type Neighbour = (u8, std::net::IpAddr, [u8; 6]);
 
 /// A gateway's state on its way to another process. All of it is of the control side: it locks what it needs for a moment.
 pub trait HandOver<G: engine::Gateway>: Send + Sync {

@@ -14,6 +14,7 @@ use frame::{Pool, PortHandover};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use table::hint::thread_cpu_ns;
+use wire::Mac;
 
 use super::super::ports::{self, PortsError, WorkerPorts};
 use super::super::process::{Opened, Process, StartError};
@@ -21,7 +22,7 @@ use super::super::product::{Gateway, Head, Loaded, Product};
 use super::super::sections::Sections;
 use super::giver::Listeners;
 use super::wire::{Kind, Link, Message};
-use super::{FrozenNote, Hello, PortNote, Question, VERSION};
+use super::{FrozenNote, Hello, Neighbour, PortNote, Question, VERSION};
 
 /// How long the other process may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -171,6 +172,7 @@ impl Taker {
             is_first = message.kind == Kind::Arm;
             match message.kind {
                 Kind::Batch => state.import(process.standing(), &message.octets).map_err(said)?,
+                Kind::Neighbours => suppose(&*observer, &read::<Vec<Neighbour>>(&message)?),
                 Kind::Synced => self.link.send(Kind::Ready, &[], &[])?,
                 Kind::Arm => self.link.send(Kind::Armed, &[], &[])?,
                 Kind::Frozen => break message,
@@ -197,6 +199,13 @@ impl Taker {
         state.running();
         Ok(Taken { process, listeners: listeners(&note, frozen.descriptors) })
     }
+}
+
+/// Takes neighbours to be where the other process found them, until they are heard.
+fn suppose<P: Product>(observer: &P, neighbours: &[Neighbour]) {
+    observer.with_neighbourhood(&mut |here| {
+        neighbours.iter().for_each(|(port, address, mac)| here.suppose(*port, *address, Mac(*mac)));
+    });
 }
 
 fn listeners(note: &FrozenNote, sockets: Vec<OwnedFd>) -> Listeners {

@@ -36,6 +36,8 @@ pub enum Kind {
     Synced,
     /// `<` It is taken in.
     Ready,
+    /// `>` Neighbours by whose hardware addresses packets leave, as JSON.
+    Neighbours,
     /// `>` What has changed since is sent; packets are still forwarded.
     Arm,
     /// `<` It is taken in.
@@ -51,13 +53,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Hello,
         Self::Helper,
         Self::Port,
         Self::Batch,
         Self::Synced,
         Self::Ready,
+        Self::Neighbours,
         Self::Arm,
         Self::Armed,
         Self::Frozen,

@@ -9,10 +9,11 @@
 //!           5 | timers (4 + n)
 //! ```
 
+use gateway::shell::hand_over::octets::{In, put};
 use ledger::Change;
 use pfcp::node::AssociationId;
 
-use super::super::hand_over::{In, Places, put};
+use super::super::hand_over::Places;
 use super::super::keep;
 use super::super::metering::WallClock;
 use super::Endpoint;
