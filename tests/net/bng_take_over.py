@@ -77,11 +77,14 @@ ports = ["acc"]
 s_vlans = "100-163"
 c_vlans = "1-4000"
 ipv4 = ["100.64.0.0/14"]
-gateways = ["100.64.0.1"]
+ipv6_wan = ["2001:db8:100::/44"]
+ipv6_pd = [ {{ prefix = "2001:db8:4000::/36", length = 56 }} ]
+gateways = ["100.64.0.1", "fe80::1"]
 mac = "02:00:5e:00:01:01"
 profile = "home"
 [group.sessions]
 lease_seconds = 600
+ipv6 = "{'slaac' if CASE == 'nat' else 'dhcp'}"
 
 [[group]]
 name = "other"
@@ -176,11 +179,11 @@ def entries(*filters):
         if after is None:
             return every
 
-def traffic(seconds, others=0):
+def traffic(seconds, others=0, *more):
     """Subscribers beside others that have addresses, and packets of theirs both ways."""
     generator = start("ip", "netns", "exec", SUB, WEIR, "gen", "broadband", "--access", "packet:sub0?promisc=on", "--core",
                       f"packet:dn0?netns={DN}", "--subscribers", str(LINES), "--pps", str(PPS), "--seconds", str(seconds),
-                      "--json", f"{FOLDER}/load.json")
+                      "--json", f"{FOLDER}/load.json", *more)
     until = time.time() + AT_LEAST
     while group()["subscribers"] < LINES + others and generator.poll() is None and time.time() < until:
         time.sleep(0.2)
@@ -205,7 +208,9 @@ def whole(generator):
 def load():
     config()
     gateway = Gateway().is_ready()
-    generator = traffic(TIMES * (3 + LINES / 8000) + 6)
+    # Dual stack, but for very many.
+    stacks = 3 if LINES <= 2000 else 1
+    generator = traffic(TIMES * (3 + LINES / 8000) + 6, 0, *(["--ipv6"] if stacks > 1 else []))
     before = {one["name"]: one["addresses"] for one in entries()} if LINES <= 2000 else None
     for n in range(TIMES):
         gateway = take_over(gateway, f" {n + 1}")
@@ -219,7 +224,7 @@ def load():
     expect(f"usage is exact: {up} and {down} packets",
            (up, down) == (result["uplink"]["received_packets"], result["downlink"]["received_packets"]), result)
     leases = ask("show", "dhcp")["sessions"]["leases"]
-    expect(f"{leases} leases went over", leases == LINES, leases)
+    expect(f"{leases} leases went over", leases == LINES * stacks, leases)
     # The ledger is this process's now: it is read again after kill -9.
     gateway.child.kill()
     gateway.child.wait()
@@ -404,10 +409,22 @@ def nat():
         return caller.stdout.readline().split()
     ends = exchange("before")
     expect("the core sees the public address", ends[0].startswith("192.0.2.1:") and ends[1] == "before", ends)
+    inside(SUB, "sysctl", "-qw", "net.ipv6.conf.tap7.accept_ra=1", "net.ipv6.conf.tap7.autoconf=1", check=False)
+    inside(SUB, "ip", "link", "set", "tap7", "down")
+    inside(SUB, "ip", "link", "set", "tap7", "up")
+    inside(SUB, "ip", "route", "replace", "default", "via", "100.64.0.1", "dev", "tap7", "onlink")
+    def own6():
+        got = inside(SUB, "ip", "-6", "-o", "address", "show", "dev", "tap7", "scope", "global")
+        return (found := re.search(r"inet6 (2001:db8:1\S+)/64", got)) and found[1]
+    own = wait_for("the kernel makes an address of the advertised prefix", own6)
+    addresses = lambda: entries("--filter", "group=pon")[0]["addresses"]
+    before = addresses()
     for n in range(2):
         gateway = take_over(gateway)
         said = exchange(f"after{n}")
         expect("the connection goes on with its port", said == [ends[0], f"after{n}"], (ends, said))
+        got = ping(SUB, "-c", "3", "-I", own, "fd00:18::2")
+        expect("the advertised prefix stays", addresses() == before and " 3 received" in got, (before, addresses(), got))
     log = open(f"{FOLDER}/nat.log").read()
     expect("the log has its block once", log.count(" given ") == 1 and " ended " not in log, log)
     gateway.stops()

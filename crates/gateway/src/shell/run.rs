@@ -298,8 +298,9 @@ impl<G: Gateway> Running<G> {
 /// Reports that another process goes on, with the last counters of this one.
 fn handed_over(handed: &Handed, json: Option<Box<dyn Write>>) -> anyhow::Result<()> {
     let Handed { pid, frozen_ns, parts, last } = handed;
-    let Standstill { stop, settle, export, load, run, import } = *parts;
-    let [stop_us, settle_us, export_us, load_us, run_us] = [stop, settle, export, load, run].map(|ns| ns / 1000);
+    let Standstill { stop, settle, export, load, run, control, import } = *parts;
+    let [stop_us, settle_us, export_us, load_us, run_us, control_us] =
+        [stop, settle, export, load, run, control].map(|ns| ns / 1000);
     let [import_us, import_cpu_us] = import.map(|ns| ns / 1000);
     let (received, sent) = (last.io(Io::RxPackets), last.io(Io::TxPackets));
     let dropped: u64 = last.workers.iter().map(|worker| worker.dropped()).sum();
@@ -307,7 +308,7 @@ fn handed_over(handed: &Handed, json: Option<Box<dyn Write>>) -> anyhow::Result<
     let frozen_us = frozen_ns / 1000;
     tracing::info!(
         target: "process", event = "take_over_done",
-        pid, frozen_us, stop_us, settle_us, export_us, load_us, import_us, import_cpu_us, run_us,
+        pid, frozen_us, stop_us, settle_us, export_us, load_us, import_us, import_cpu_us, run_us, control_us,
         received, sent, dropped, packets_missing = missing,
         "handed over to process {pid}; no worker ran for {frozen_us} µs"
     );

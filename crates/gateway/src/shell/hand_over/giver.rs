@@ -129,6 +129,8 @@ pub struct Standstill {
     pub load: u64,
     /// Until its workers ran.
     pub run: u64,
+    /// Before all that, while workers ran: control stood still.
+    pub control: u64,
     /// Of `load`, and of that, what the new process worked and was on a CPU for: the rest is waiting.
     pub import: [u64; 2],
 }
@@ -304,10 +306,13 @@ pub fn hand_over<P: Product>(process: &mut Process<P>, listeners: &Listeners) ->
     let (mut link, pid) = process.shell().handing().take()?;
     let observer = process.observer().clone();
     let state = observer.hand_over()?;
-    let handed = match arm(&*observer, state, &mut link) {
-        Ok(()) => freeze(process, state, &mut link, listeners, pid),
-        Err(why) => Err(why),
-    };
+    let since = Instant::now();
+    let handed = arm(&*observer, state, &mut link).and_then(|()| {
+        let control = since.elapsed().as_nanos() as u64; // some seconds at most
+        let mut handed = freeze(process, state, &mut link, listeners, pid)?;
+        handed.parts.control = control;
+        Ok(handed)
+    });
     match handed {
         Ok(handed) => {
             state.handed_over();
@@ -397,6 +402,7 @@ fn freeze<P: Product>(
             export: sent - settled,
             load: loaded - sent,
             run: until.saturating_sub(loaded),
+            control: 0,
             import: serde_json::from_slice(&took.octets).unwrap_or_default(),
         };
         Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts, last })
