@@ -1,7 +1,9 @@
 //! A worker's state on its way to the worker of another process, which goes on for this one.
 //!
 //! ```text
-//! of a subscriber:  record (192) | of each class, if it is shaped: packets (8) | bytes (8) | waited (8) | full (4) | managed (4)
+//! of a subscriber:  record (192) | if it is shaped: rate (16) | three buckets (48)
+//!                     | of each class: packets (8) | bytes (8) | waited (8) | full (4) | managed (4)
+//! of outer VLANs:   of each: rate (16) | bucket (16)
 //! in its queues:    handle (4) | class (1) | since (8) | offset of the IP header (2) | flags (2) | frame (4 + n)
 //! for a neighbour:  VRF (2) | since (8) | packet (4 + n)
 //! ```
@@ -10,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use dataplane::hqos::tree::{CLASSES, ClassCounts};
+use dataplane::hqos::tree::{CLASSES, ClassCounts, Earned};
 use dataplane::slow::destination;
 use engine::Env;
 use gateway::shell::hand_over::changed::export_translation;
@@ -99,7 +101,11 @@ impl State {
     fn export_record(&self, handle: u32, out: &mut Vec<u8>) {
         let Some(lines) = self.subscribers.lines_of(handle) else { return };
         lines.iter().for_each(|line| out.extend(line.as_bytes()));
-        for counts in self.shaper.iter().filter_map(|shaper| shaper.counts(handle)).flatten() {
+        let shaped = self.shaper.as_ref().and_then(|shaper| shaper.earned(handle).zip(shaper.counts(handle)));
+        let Some((earned, counts)) = shaped else { return };
+        out.extend(earned.rate.as_bytes());
+        earned.states.iter().for_each(|state| out.extend(state.as_bytes()));
+        for counts in counts {
             [counts.packets, counts.bytes, counts.waited_ns].iter().for_each(|count| out.extend(count.to_le_bytes()));
             [counts.full, counts.aqm].iter().for_each(|count| out.extend(count.to_le_bytes()));
         }
@@ -231,7 +237,7 @@ impl State {
             self.subscribers.remove(handle);
             return Ok(Ok(()));
         }
-        let (record, mut counts) = octets.split_at_checked(RECORD).ok_or_else(garbled)?;
+        let (record, mut shaped) = octets.split_at_checked(RECORD).ok_or_else(garbled)?;
         let lines = <[CacheLine; LINES]>::read_from_bytes(record).map_err(|_| garbled())?;
         let own = self.subscribers.record_of(handle).and_then(|record| self.subscribers.spec_of(record));
         let mut spec =
@@ -246,13 +252,25 @@ impl State {
             return Ok(Err(why));
         }
         self.subscribers.carry_on(handle, &lines, now);
-        if let Some(shaper) = self.shaper.as_mut().filter(|_| !counts.is_empty()) {
-            let all = (0..CLASSES).map(|_| counts_in(&mut counts)).collect::<Option<Vec<_>>>();
+        if let Some(shaper) = self.shaper.as_mut().filter(|_| !shaped.is_empty()) {
+            let mut read = || {
+                let rate = value_in(&mut shaped)?;
+                Some(Earned { rate, states: [value_in(&mut shaped)?, value_in(&mut shaped)?, value_in(&mut shaped)?] })
+            };
+            shaper.put_earned(handle, &read().ok_or_else(garbled)?);
+            let all = (0..CLASSES).map(|_| counts_in(&mut shaped)).collect::<Option<Vec<_>>>();
             let all = all.and_then(|all| <[ClassCounts; CLASSES]>::try_from(all).ok()).ok_or_else(garbled)?;
             shaper.put_counts(handle, &all);
         }
         Ok(Ok(()))
     }
+}
+
+/// The next value, as it lies in memory.
+fn value_in<T: FromBytes>(octets: &mut &[u8]) -> Option<T> {
+    let (value, rest) = T::read_from_prefix(octets).ok()?;
+    *octets = rest;
+    Some(value)
 }
 
 fn counts_in(octets: &mut &[u8]) -> Option<ClassCounts> {
@@ -279,6 +297,12 @@ impl BroadbandGateway {
         changed.export_rest(&mut octets, |handle, out| state.export_record(handle, out));
         state.changed = changed;
         section(out, b'F', worker, &octets);
+        octets.clear();
+        for (rate, state) in state.shaper.iter().flat_map(|shaper| shaper.nodes_earned()) {
+            octets.extend(rate.as_bytes());
+            octets.extend(state.as_bytes());
+        }
+        section(out, b'V', worker, &octets);
         octets.clear();
         state.export_queues(env, &mut octets);
         section(out, b'Q', worker, &octets);
@@ -312,6 +336,14 @@ impl BroadbandGateway {
         match kind {
             b'W' | b'F' => taken.records(state, octets, numbers, now),
             b'Q' => state.take_in_queues(octets, env),
+            b'V' => {
+                let mut left = octets;
+                let mut read = || value_in(&mut left).zip(value_in(&mut left));
+                if let Some(shaper) = &mut state.shaper {
+                    shaper.put_nodes_earned(std::iter::from_fn(&mut read));
+                }
+                Ok(())
+            }
             b'H' => {
                 let mut input = In(octets);
                 while !input.0.is_empty() {

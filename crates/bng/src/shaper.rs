@@ -1,10 +1,11 @@
 //! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
 
-use dataplane::hqos::tree::{CLASSES, ClassCounts, Departed, Departures, LeafSpec, NodeSpec, Tree, TreeLimits};
+use dataplane::hqos::tree::{CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, NodeSpec, Tree, TreeLimits};
 use dataplane::hqos::{Lease, Refused};
 use engine::{Burst, Env, Io, PortId, Stats};
 use frame::{BURST, Frame, Pool, flags};
 use gateway::shell::hand_over::changed::Changed;
+use table::bucket;
 use table::hint::prefetch_index;
 use table::records::LineId;
 
@@ -170,6 +171,26 @@ impl Shaper {
     /// Goes on counting from those counts, of the worker that the subscriber was on.
     pub(crate) fn put_counts(&mut self, handle: u32, counts: &[ClassCounts; CLASSES]) {
         self.tree.put_counts(self.find(handle), counts);
+    }
+
+    /// What a subscriber's rates have earned; none: it has no leaf.
+    pub(crate) fn earned(&self, handle: u32) -> Option<Earned> {
+        self.tree.earned(self.find(handle))
+    }
+
+    /// Goes on with what a subscriber's rates had earned in another process.
+    pub(crate) fn put_earned(&mut self, handle: u32, earned: &Earned) {
+        self.tree.put_earned(self.find(handle), earned);
+    }
+
+    /// What outer VLANs' rates have earned.
+    pub(crate) fn nodes_earned(&self) -> impl ExactSizeIterator<Item = (bucket::Config, bucket::State)> {
+        self.tree.nodes_earned()
+    }
+
+    /// Goes on with what outer VLANs' rates had earned in another process.
+    pub(crate) fn put_nodes_earned(&mut self, earned: impl Iterator<Item = (bucket::Config, bucket::State)>) {
+        self.tree.put_nodes_earned(earned);
     }
 
     /// The node of a line.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! sections:  W | subscribers' records, by handle      F | as W, complete: every one has to fit
-//!            Q | packets in subscribers' queues       H | packets that wait for a neighbour        T | translation
+//!            Q | packets in subscribers' queues       V | what outer VLANs' rates have earned
+//!            H | packets that wait for a neighbour    T | translation
 //!            A | sessions and RADIUS                  L | leases                                   P | requests
 //! ```
 //! Records go while workers run. Sessions go when control has come to rest, which packets do not notice.

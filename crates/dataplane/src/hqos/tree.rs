@@ -19,6 +19,7 @@ mod serve; // dequeueing
 mod tests;
 
 use frame::Frame;
+use table::bucket;
 use table::hint::prefetch_read;
 use table::wheel::Wheel;
 
@@ -43,6 +44,15 @@ pub struct TreeLimits {
     pub frames: usize,
     /// Bytes that may wait, all queues together.
     pub bytes: u64,
+}
+
+/// What a leaf has earned: its maximum rate and burst, and the buckets of its maximum, its minimum and its urgent rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earned {
+    /// The maximum rate.
+    pub rate: bucket::Config,
+    /// The buckets.
+    pub states: [bucket::State; 3],
 }
 
 /// A frame that leaves its queue.
@@ -257,6 +267,31 @@ impl<T: Copy> Tree<T> {
     /// What a leaf's classes have counted.
     pub fn counts(&self, id: u32) -> Option<[ClassCounts; CLASSES]> {
         self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.queues.map(|queue| queue.counts))
+    }
+
+    /// What a leaf has earned of its maximum rate, its minimum and its urgent rate.
+    pub fn earned(&self, id: u32) -> Option<Earned> {
+        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.in_use)?;
+        let (rate, state) = leaf.pace.parts();
+        Some(Earned { rate, states: [state, leaf.minimum, leaf.urgent] })
+    }
+
+    /// Goes on with what a leaf had earned in another tree; nothing waits in it yet.
+    pub fn put_earned(&mut self, id: u32, earned: &Earned) {
+        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) {
+            leaf.pace.go_on((earned.rate, earned.states[0]));
+            [leaf.minimum, leaf.urgent] = [earned.states[1], earned.states[2]];
+        }
+    }
+
+    /// What each node has earned of its rate, by number.
+    pub fn nodes_earned(&self) -> impl ExactSizeIterator<Item = (bucket::Config, bucket::State)> {
+        self.nodes.iter().map(|node| node.pace.parts())
+    }
+
+    /// Goes on with what nodes had earned in another tree.
+    pub fn put_nodes_earned(&mut self, earned: impl Iterator<Item = (bucket::Config, bucket::State)>) {
+        self.nodes.iter_mut().zip(earned).for_each(|(node, earned)| node.pace.go_on(earned));
     }
 
     /// Goes on counting from those counts: the leaf was in another tree.

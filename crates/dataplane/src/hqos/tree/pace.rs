@@ -29,6 +29,18 @@ impl Pace {
         self.config.rate == Rate::UNLIMITED
     }
 
+    /// What it was given, and what was earned.
+    pub fn parts(&self) -> (Config, bucket::State) {
+        (self.config, self.state)
+    }
+
+    /// Goes on with what another of the same rate, or of one that is in its place, had earned.
+    pub fn go_on(&mut self, (config, mut state): (Config, bucket::State)) {
+        let now = state.last_ns;
+        bucket::retune(&config, &self.config, &mut state, now);
+        self.state = state;
+    }
+
     /// Another rate; what was earned stays.
     pub fn change(&mut self, config: Config, now: u64) {
         bucket::retune(&self.config, &config, &mut self.state, now);

@@ -123,6 +123,30 @@ fn leaf_keeps_its_rate_whatever_the_size() {
 }
 
 #[test]
+fn queue_goes_on_in_another_tree() {
+    let new = || Rig::new(None, &[(rate(80 * MBIT), 1)], &[leaf(0, Some(8 * MBIT))], &[tier()]);
+    let (mut old, mut other) = (new(), new());
+    (0..20).for_each(|_| old.push(0, 3, 1000));
+    while old.now < 5 * MS {
+        old.turn();
+    }
+    let (sent, mut frames) = (old.sent.len(), Vec::new());
+    old.tree.each_waiting(0, |class, at, frame| frames.push((class, at, frame.len())));
+    assert_eq!((frames.len(), frames.first()), (20 - sent, Some(&(3, 0, 1000))));
+    other.now = old.now;
+    other.tree.put_earned(0, &old.tree.earned(0).expect("a leaf"));
+    other.tree.put_nodes_earned(old.tree.nodes_earned());
+    frames.into_iter().for_each(|(class, _, len)| other.push(0, class, len));
+    while old.now < 30 * MS {
+        old.turn();
+        other.turn();
+        let (here, there) = (old.sent.len() - sent, other.sent.len());
+        assert!(here.abs_diff(there) <= 1, "{here} and {there} after {} ns", old.now);
+    }
+    assert_eq!(other.sent.len(), 20 - sent);
+}
+
+#[test]
 fn overhead_counts_against_the_rate() {
     let spec = LeafSpec { overhead: 24, ..leaf(0, Some(8 * MBIT)) };
     let mut rig = Rig::new(None, &[(open(), 1)], &[spec], &[tier()]);

@@ -201,7 +201,7 @@ mod tests {
             change(&mut theirs);
             ours.check(&theirs).unwrap_err()
         };
-        assert!(said(|q| q.version = 9).contains("version of the hand-over protocol differs: 1 here, 9"));
+        assert!(said(|q| q.version = 9).contains("version of the hand-over protocol differs: 2 here, 9"));
         assert!(said(|q| q.layout = 8).contains("0x0000000000000007 here"));
         assert!(said(|q| q.gateway = "two".to_owned()).contains("one here, two"));
         assert!(said(|q| q.workers = 1).contains("workers.count differs"));
