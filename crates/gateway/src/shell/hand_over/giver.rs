@@ -33,6 +33,8 @@ const ROUNDS: usize = 20;
 const EXPORTS: usize = 64;
 /// Octets of a batch, about.
 const BATCH: usize = 256 << 10;
+/// Control, which stands still, listens to workers as often.
+const LISTENING: Duration = Duration::from_millis(5);
 /// Rounds in which control has to come to rest.
 const SETTLING: usize = 2000;
 const PAUSE: Duration = Duration::from_micros(100);
@@ -366,7 +368,11 @@ fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link
         link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
         out.clear();
         link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
-        link.expect(Kind::Armed, Some(ARMING)).map_err(&lost)?;
+        // What workers tell control meanwhile is not to overflow their rings.
+        while since.elapsed() < ARMING && !link.is_ready(LISTENING).map_err(&lost)? {
+            state.settle();
+        }
+        link.expect(Kind::Armed, Some(ARMING.saturating_sub(since.elapsed()))).map_err(&lost)?;
         if since.elapsed() <= SHORT {
             break;
         }

@@ -12,6 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
@@ -141,6 +142,19 @@ impl Link {
         self.0.set_read_timeout(left)
     }
 
+    /// Whether there is something to [receive](Self::receive), or becomes within that time.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn is_ready(&self, within: Duration) -> io::Result<bool> {
+        let time = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() }; // far below 2^63 s
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The next message, whole within `patience`.
     ///
     /// # Errors
@@ -200,6 +214,7 @@ mod tests {
         let (kept, mut passed) = UnixStream::pair().unwrap();
         ours.send(Kind::Port, b"n3", &[kept.as_fd()]).unwrap();
         ours.send(Kind::Go, b"", &[]).unwrap();
+        assert!(theirs.is_ready(Duration::from_secs(5)).unwrap());
         let port = theirs.receive(None).unwrap();
         assert_eq!((port.kind, port.octets.as_slice(), port.descriptors.len()), (Kind::Port, &b"n3"[..], 1));
         UnixStream::from(port.descriptors.into_iter().next().unwrap()).write_all(b"x").unwrap();
@@ -207,6 +222,7 @@ mod tests {
         passed.read_exact(&mut said).unwrap();
         assert_eq!(said, *b"x");
         assert_eq!(theirs.expect(Kind::Go, None).unwrap().octets, b"");
+        assert!(!theirs.is_ready(Duration::from_millis(1)).unwrap());
         assert!(theirs.receive(Some(Duration::from_millis(5))).is_err(), "nothing more was sent");
         drop(ours);
         assert_eq!(theirs.receive(None).unwrap_err().kind(), ErrorKind::UnexpectedEof);
