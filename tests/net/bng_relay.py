@@ -10,7 +10,8 @@ usage: bng_relay.py WEIR_BINARY CASE     CASE: dhcp4 dhcp6 crash load hostile fa
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
-from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, wait_for, within
+from lab import (broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, inside, ping, run, start, wait_for,
+                 within)
 
 WEIR, CASE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -505,13 +506,8 @@ secret = "testing123"
 """
 
 def radius():
-    folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
-    os.mkdir(folder)
-    with open(f"{folder}/radiusd.conf", "w") as file:
-        file.write(open(source).read().replace("DIR", folder))
-    with open(f"{folder}/users", "w") as file:
-        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "gold"\n\n')
-    open(f"{folder}/dictionary", "w").close()
+    folder = f"{FOLDER}/radius"
+    freeradius_configured(folder, ("acc:100.7",), "gold")
     start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
     time.sleep(2)
     path = config(more=RADIUS)

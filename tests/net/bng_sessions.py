@@ -9,7 +9,8 @@ usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
-from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start, wait_for, within
+from lab import (broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start,
+                 wait_for, within)
 
 WEIR, CASE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -376,13 +377,8 @@ def crash():
     gateway_stops(gate)
 
 def freeradius(tier="home"):
-    folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
-    os.mkdir(folder)
-    with open(f"{folder}/radiusd.conf", "w") as file:
-        file.write(open(source).read().replace("DIR", folder))
-    with open(f"{folder}/users", "w") as file:
-        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "%s",\n\tClass = 0x686f6d65\n\n' % tier)
-    open(f"{folder}/dictionary", "w").close()
+    folder = f"{FOLDER}/radius"
+    freeradius_configured(folder, ("acc:100.7",), tier)
     start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
     time.sleep(2)
     return f"{folder}/detail"

@@ -63,6 +63,25 @@ def gateway_stops(child):
     said = child.communicate(timeout=20)[0]
     expect("weir stops in good order", child.returncode == 0, said)
 
+def every_packet_came(result, show_drops):
+    """What `weir gen broadband` has seen: every packet once, in order, with its tags."""
+    for way in ("uplink", "downlink"):
+        counts = result[way]
+        wrong = ("lost", "reordered", "duplicated", "wrong_tags", "misdelivered", "corrupt")
+        expect(f"{way}: {counts['received_packets']} packets, none lost, late, twice or wrong",
+               counts["sent_packets"] > 1000 and not any(counts[f"{key}_packets"] for key in wrong), (counts, show_drops()))
+
+def freeradius_configured(folder, users, tier="home"):
+    """Writes what FreeRADIUS is started with in that folder; users are names of lines."""
+    os.mkdir(folder)
+    source = f"{os.path.dirname(os.path.abspath(__file__))}/../../crates/radius/tests/freeradius/radiusd.conf"
+    with open(f"{folder}/radiusd.conf", "w") as file:
+        file.write(open(source).read().replace("DIR", folder))
+    with open(f"{folder}/users", "w") as file:
+        for user in users:
+            file.write('%s Cleartext-Password := "weir"\n\tFilter-Id = "%s",\n\tClass = 0x686f6d65\n\n' % (user, tier))
+    open(f"{folder}/dictionary", "w").close()
+
 def kernel_port(name, role, address):
     """An AF_XDP port of a user plane whose known sessions are to be in the kernel."""
     return f"""
