@@ -6,9 +6,10 @@
 
 The generator gets addresses by DHCP and checks each flow: loss, order, tags. Clients are Debian's udhcpc and the kernel's
 TCP; FreeRADIUS is told of sessions. Everything is made here and removed at the end.
-usage: bng_take_over.py WEIR_BINARY CASE [LINES PPS STATIC TIMES WORKERS]
+usage: bng_take_over.py WEIR_BINARY CASE [LINES PPS STATIC TIMES WORKERS [FANOUT]]
     CASE: load radius queue nat refused
     LINES: subscribers with traffic; STATIC: configured ones without; TIMES: take-overs in a row
+    FANOUT of several workers: hash, or subscriber: ports follow the groups
 """
 import json, os, re, signal, socket, subprocess, sys, tempfile, time
 
@@ -17,6 +18,7 @@ from lab import (broadband_links, children, every_packet_came, expect, freeradiu
 
 WEIR, CASE = sys.argv[1:3]
 LINES, PPS, STATIC, TIMES, WORKERS = [int(word) for word in sys.argv[3:8]] or (200, 4000, 2000, 3, 1)
+FANOUT = sys.argv[8] if len(sys.argv) > 8 else "hash"
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-bngt-{os.getpid()}"
 SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
@@ -48,7 +50,9 @@ SHAPE = ', down = "8 Mbit/s", shape = { class = [ { name = "all", weight = 1, bu
 
 def config(**changed):
     profile = '{ name = "home"%s }' % {"queue": SHAPE}.get(CASE, ', up = "1 Gbit/s", down = "1 Gbit/s"')
-    fanout = lambda n: (f"&fanout=hash&group={os.getpid() % 30000 + n}&member={{worker}}/{{workers}}" if WORKERS > 1 else "")
+    look = {"hash": ("", ""), "subscriber": ("&steer=source", "&steer=destination")}[FANOUT]
+    fanout = lambda n: (f"&fanout={FANOUT}&group={os.getpid() % 30000 + n}&member={{worker}}/{{workers}}" + look[n - 1]
+                        if WORKERS > 1 else "")
     text = f"""
 gateway = "bng"
 control_socket = "{SOCKET}"
@@ -211,9 +215,12 @@ def load():
     stacks = 3 if LINES <= 2000 else 1
     generator = traffic(TIMES * (3 + LINES / 8000) + 6, 0, *(["--ipv6"] if stacks > 1 else []))
     before = {one["name"]: one["addresses"] for one in entries()} if LINES <= 2000 else None
+    if WORKERS > 1:
+        ask("move", "group", "pon", "--to-worker", "1")
     for n in range(TIMES):
         gateway = take_over(gateway, f" {n + 1}")
         expect_quietly("all subscribers are there", group()["subscribers"] == LINES, group())
+        expect_quietly("on the worker that they were on", group()["worker"] == WORKERS - 1, group())
         time.sleep(1)
     result = whole(generator)
     seen = entries()

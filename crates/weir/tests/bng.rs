@@ -134,10 +134,12 @@ fn nothing_is_lost_when_processes_take_over() {
     run("bng_take_over.py", &["load"]);
 }
 
-/// The same of two workers, which hand packets over to each other.
+/// The same of two workers, which hand packets over to each other, and whose ports follow a group that has moved.
 #[test]
 fn several_workers_are_taken_over() {
-    run("bng_take_over.py", &["load", "200", "4000", "2000", "2", "2"]);
+    for fanout in ["hash", "subscriber"] {
+        run("bng_take_over.py", &["load", "200", "4000", "2000", "2", "2", fanout]);
+    }
 }
 
 /// FreeRADIUS is away while two processes take over, and udhcpc renews.
