@@ -84,6 +84,9 @@ impl HandOver<BroadbandGateway> for Observer {
         self.succession().left = [0; 2];
         let (meanings, sockets) = {
             let mut control = self.control();
+            if control.moves().is_busy() {
+                return Err(io::Error::other("a group moves to another worker"));
+            }
             control.begin_succession();
             (serde_json::to_value(control.meanings())?, control.descriptors()?)
         };

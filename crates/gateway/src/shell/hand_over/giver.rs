@@ -249,7 +249,7 @@ fn broken(doing: &str) -> impl Fn(io::Error) -> String {
 fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Link, String> {
     let (shell, lost) = (product.shell(), broken("it got its state"));
     let state = product.hand_over().ok_or("no state")?;
-    let (gateway, own) = state.begin().map_err(|error| format!("no more descriptors: {error}"))?;
+    let (gateway, own) = state.begin().map_err(|error| format!("it does not begin: {error}"))?;
     let helper = privilege::helper();
     let clock = shell.time().origin().ok_or("the clock is simulated")?;
     let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), gateway };
