@@ -48,7 +48,7 @@ pub enum Query {
     },
 }
 
-/// What a session has carried: see [`Sessions::total`].
+/// What a session has carried: see [`Sessions::total`](crate::sessions::Sessions::total).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Total {
     /// Control's number of it.
