@@ -202,8 +202,7 @@ def traffic(seconds, others=0, *more):
 
 def early():
     """Packets that were dropped before a host of the core had answered for the first time: of a busy machine."""
-    drops = [drop for worker in ask("show", "drops") for drop in worker["drops"]]
-    return sum(drop["packets"] for drop in drops if drop["reason"] == "neighbour_queue_full")
+    return sum(drop["packets"] for drop in ask("show", "drops") if drop["reason"] == "neighbour_queue_full")
 
 def whole(generator, early=0):
     """What the generator has seen: every packet once, in order, with its tags."""
