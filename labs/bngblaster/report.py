@@ -12,6 +12,7 @@ def ask(path, command):
     """BNG Blaster's answer at its control socket."""
     answer = b""
     with socket.socket(socket.AF_UNIX) as control:
+        control.settimeout(60)
         control.connect(path)
         control.sendall(json.dumps({"command": command}).encode())
         while part := control.recv(1 << 16):
@@ -20,8 +21,9 @@ def ask(path, command):
 
 
 if sys.argv[1] in ("--start", "--stop"):
-    print("traffic:", sys.argv[1][2:], ask(sys.argv[2], "traffic-" + sys.argv[1][2:])["status"])
-    sys.exit()
+    status = ask(sys.argv[2], "traffic-" + sys.argv[1][2:])["status"]
+    print("traffic:", sys.argv[1][2:], status)
+    sys.exit(status != "ok")
 if sys.argv[1] == "--streams":
     commands = ("access-interfaces", "network-interfaces", "stream-stats")
     print(json.dumps({command: ask(sys.argv[2], command)[command] for command in commands}))
@@ -47,7 +49,7 @@ for way, receivers, senders in sides:
     cells.append("; ".join(parts) or "none")
 if os.path.exists(streams):
     found = json.load(open(streams))
-    flows, missing = found["stream-stats"], 0
+    flows = found["stream-stats"]
     cells, pps = [], "streams"
     for way, receivers, senders in (("up", "network", "access"), ("down", "access", "network")):
         sent, received, lost = (

@@ -234,6 +234,8 @@ impl Bed {
         traffic: Option<&Profile>,
     ) -> Result<Ready, BenchError> {
         let begin = Instant::now();
+        // What may wait has buffers of its own.
+        self.slots = self.slots.max(under.frames().slots);
         let score = self.score();
         let all = usize::from(instances) * usize::from(workers);
         let (mut hands, mut arenas, mut controls, mut places) = (vec![], vec![], vec![], vec![]);

@@ -195,10 +195,10 @@ fn a_trial_can_be_interrupted() {
 #[test]
 fn filled_queues_of_the_broadband_gateway_account_for_every_packet() {
     let _alone = alone();
-    let settings = bench::bng::Settings { subscribers: 8000, shape: true, fill: 100_000, ..Default::default() };
+    let settings = bench::bng::Settings { subscribers: 8000, shape: true, fill: 10_000, ..Default::default() };
     let report = run(&BngUnderTest { settings }, &options(0.6), &AtomicBool::new(false)).expect("a trial");
     // 400 subscribers are busy, with five packets each.
-    assert!((1000.0..=2000.0).contains(&report.packets_waiting), "{}", report.packets_waiting);
+    assert!(report.packets_waiting > 1800.0, "{} of 2,000", report.packets_waiting);
     let refused = report.drops.get("downstream.shape.flow_queue_full").copied().unwrap_or(0);
     let downlink = &report.directions.downlink;
     assert!(refused > 1000 && downlink.forwarded_packets > 1000, "{refused} refused, {downlink:?}");

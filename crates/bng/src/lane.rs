@@ -20,7 +20,7 @@ use crate::config::Class;
 use crate::gateway::Emptying;
 use crate::pipeline::Choices;
 use crate::record::{SubscriberSpec, flags};
-use crate::shaper::{NO_LEAF, Shaper};
+use crate::shaper::{NO_LEAF, Owner, Shaper};
 use crate::steer::Directory;
 use crate::subscribers::{NOWHERE, Refused, Subscribers};
 use crate::{drops, punts};
@@ -125,8 +125,8 @@ impl State {
         self.subscribers.install(spec, now)?;
         let subscribers = &self.subscribers;
         let of = subscribers.group(spec.group).map(|group| &group.plan).zip(subscribers.profile(spec.profile));
-        if let (Some(shaper), Some(of), Some(record)) = (&mut self.shaper, of, subscribers.record_of(spec.handle)) {
-            shaper.install(spec, record, of, now, each);
+        if let (Some(shaper), Some(of), Some(owner)) = (&mut self.shaper, of, Owner::of(subscribers, spec.handle)) {
+            shaper.install(spec, owner, of, now, each);
         }
         Ok(())
     }
@@ -156,11 +156,11 @@ impl State {
         self.subscribers.refresh(handles.clone(), now);
         let (Some(shaper), subscribers) = (&mut self.shaper, &self.subscribers) else { return };
         for handle in handles {
-            let Some(record) = subscribers.record_of(handle) else { continue };
-            let Some(spec) = subscribers.spec_of(record) else { continue };
+            let Some(owner) = Owner::of(subscribers, handle) else { continue };
+            let Some(spec) = subscribers.spec_of(owner.record) else { continue };
             let of = subscribers.group(spec.group).map(|group| &group.plan).zip(subscribers.profile(spec.profile));
             if let Some(of) = of {
-                shaper.install(&spec, record, of, now, &mut each);
+                shaper.install(&spec, owner, of, now, &mut each);
             }
         }
     }

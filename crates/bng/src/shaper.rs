@@ -19,13 +19,21 @@ use crate::subscribers::Subscribers;
 /// The leaf of a subscriber whose packets do not wait.
 pub const NO_LEAF: u32 = u32::MAX;
 
-/// What a leaf's packets are counted by.
+/// What a leaf's packets are counted by, as the subscriber's record has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+pub struct Owner {
     /// The subscriber's record.
-    record: LineId,
+    pub record: LineId,
     /// Bytes counted beside each IP packet.
-    overhead: u8,
+    pub overhead: u8,
+}
+
+impl Owner {
+    /// Of a subscriber; none: it is not there.
+    pub fn of(subscribers: &Subscribers, handle: u32) -> Option<Self> {
+        let record = subscribers.record_of(handle)?;
+        Some(Self { record, overhead: subscribers.head(record)?.overhead })
+    }
 }
 
 /// A subscriber's queues as tables show them.
@@ -200,12 +208,12 @@ impl Shaper {
         self.nodes.get(group).map(|first| first + at as u32) // fewer than a group's VLAN pairs
     }
 
-    /// A subscriber was installed, or changed, in that record: its queues, too. What waited for one that is shaped no more
+    /// A subscriber was installed, or changed: its queues, too. What waited for one that is shaped no more
     /// is given to `each`.
     pub fn install(
         &mut self,
         spec: &SubscriberSpec,
-        record: LineId,
+        owner: Owner,
         of: (&GroupPlan, &ProfilePlan),
         now: u64,
         each: impl FnMut(Frame),
@@ -227,7 +235,6 @@ impl Shaper {
         let header = 14 + 4 * plan.tags as i8;
         let overhead = if profile.layer2 { plan.overhead as i8 } else { -header };
         let leaf = LeafSpec { node, tier: spec.profile, rate: shape.rate, weight: shape.weight.into(), overhead };
-        let owner = Owner { record, overhead: if profile.layer2 { header as u8 } else { 0 } }; // 22 at most
         self.tree.install(self.leaves[at], &leaf, owner, now);
     }
 

@@ -64,6 +64,13 @@ fn offer(device: &mut Device, from_ms: u64, for_ms: u64, flows: &[(Ipv4Addr, usi
     bytes
 }
 
+/// Bytes and packets that the first subscriber has received over IPv4.
+fn usage(device: &Device) -> (u64, u64) {
+    let gateway = device.rig.workers().next().expect("a worker").gateway();
+    let usage = gateway.state().subscribers.usage(0).expect("the first subscriber");
+    (usage.down_bytes[0], usage.down_packets[0])
+}
+
 fn near(bytes: u64, ms: u64, bps: f64) -> bool {
     let got = bytes as f64 * 8000.0 / ms as f64;
     (got / bps - 1.0).abs() <= 0.01
@@ -76,6 +83,9 @@ fn rates_hold_at_the_stated_layer() {
     let bytes = offer(&mut device, 1, 3000, &flows);
     // The second is below its rate: all of it, with 26 bytes around each packet.
     assert!(near(bytes[0], 3000, 20e6) && near(bytes[1], 3000, 10e6 * 326.0 / 300.0), "{bytes:?}");
+    // Usage is of layer 2, too: 22 bytes of link header with each packet, without FCS.
+    let (used, packets) = usage(&device);
+    assert_eq!((used, packets * (1478 + 26)), (packets * (1478 + 22), bytes[0]));
     let missing: Vec<_> = device.rig.all_stats().map(|stats| stats.missing()).collect();
     assert_eq!(missing, [0]);
     device.close().expect("nothing lost");

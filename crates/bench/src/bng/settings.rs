@@ -29,10 +29,11 @@ pub struct Settings {
     pub acl: bool,
     /// Rates of the profile, enforced and never reached.
     pub police: bool,
-    /// Downstream queues by class, shaped at rates that are never reached: every packet waits and is scheduled.
+    /// Downstream queues by class: every packet waits and is scheduled, but no rate is reached without `fill`.
     pub shape: bool,
     /// Packets offered a second that outer VLANs' rates are made for: their subscribers are offered 1.3 times what they
-    /// carry, nearly all of it to one in twenty, whose queues hold five packets each. 0, or without `shape`: no rate is reached.
+    /// carry, nearly all of it to one in twenty, who may have five packets each waiting, all together. 0, or without
+    /// `shape`: no rate is reached.
     pub fill: u32,
     /// VLAN of the core link; none: untagged.
     pub core_vlan: Option<u16>,
@@ -74,6 +75,14 @@ const FILLED: &str = r#"shape = { class = [
     { name = "best-effort", weight = 2, target_us = "0" },
     { name = "background", dscp = [8, 10], weight = 1, target_us = "0" },
 ] }"#;
+/// What a configuration says of queues: of the tier, of each group, of all.
+#[derive(Default)]
+struct Queues {
+    shape: &'static str,
+    node: String,
+    limits: String,
+}
+
 /// Packet buffers of a worker beside those of packets that wait.
 const BUFFERS: u32 = 4096;
 
@@ -120,7 +129,8 @@ impl Settings {
             "acl" => self.acl = switch()?,
             "police" => self.police = switch()?,
             "shape" => self.shape = switch()?,
-            "fill" => self.fill = number(0..100_000_001)?,
+            "fill" if number(0..1).is_ok() => self.fill = 0, // none
+            "fill" => self.fill = number(1000..100_000_001)?,
             "core_vlan" => self.core_vlan = Some(number(0..4095)? as u16).filter(|id| *id != 0),
             _ => return Err(SettingError::Unknown(key.into(), KEYS.join(", "))),
         }
@@ -150,10 +160,26 @@ impl Settings {
     }
 
     /// Bits a second that each outer VLAN carries, where queues are filled.
-    fn s_vlan_rate(&self) -> u64 {
+    fn s_vlan_rate(&self, workers: u16) -> u64 {
         let bytes = self.sizes.iter().map(|size| f64::from(*size) + 8.0).sum::<f64>() / self.sizes.len() as f64;
         let down = f64::from(self.fill) * f64::from(self.ratio) / f64::from(self.ratio + 1);
-        (down * bytes * 8.0 / f64::from(self.subscribers.div_ceil(LINES)) / OVERLOAD) as u64
+        // The last one of a worker is a part of one, and less busy.
+        let vlans = f64::from(self.subscribers) / f64::from(LINES.min(self.users(workers, 0).len() as u32));
+        (down * bytes * 8.0 / vlans.max(1.0) / OVERLOAD) as u64
+    }
+
+    /// What a configuration says of queues.
+    fn queues(&self, workers: u16) -> Queues {
+        if !self.is_filled() {
+            return Queues { shape: if self.shape { "shape = {}" } else { "" }, ..Queues::default() };
+        }
+        let packets = self.waiting(workers);
+        let bytes = u64::from(packets) * u64::from(self.sizes.iter().copied().max().unwrap_or(0) + 8);
+        Queues {
+            shape: FILLED,
+            node: format!("s_vlan_rate = \"{} bit/s\"", self.s_vlan_rate(workers)),
+            limits: format!("packets = {packets}\nbytes = {bytes}"),
+        }
     }
 
     /// Bits of a worker's slice of IPv4 addresses: at least a /16 each.
@@ -184,15 +210,7 @@ impl Settings {
         let vlan = self.core_vlan.map_or_else(String::new, |id| format!("vlan = {id}"));
         let (acl, rate) = (if self.acl { "acl = \"tier\"" } else { "" }, "up = \"100 Gbit/s\"\ndown = \"100 Gbit/s\"");
         let rate = if self.police { rate } else { "" };
-        let (mut shape, mut node, mut queues) =
-            (if self.shape { "shape = {}" } else { "" }, String::new(), String::new());
-        if self.is_filled() {
-            shape = FILLED;
-            node = format!("s_vlan_rate = \"{} bit/s\"", self.s_vlan_rate());
-            let packets = self.waiting(workers);
-            let bytes = u64::from(packets) * u64::from(self.sizes.iter().copied().max().unwrap_or(0) + 8);
-            queues = format!("packets = {packets}\nbytes = {bytes}");
-        }
+        let Queues { shape, node, limits } = self.queues(workers);
         let buffers = self.buffers(workers) * u32::from(workers);
         let _ = write!(
             text,
@@ -201,7 +219,7 @@ impl Settings {
             [frames]
             packet_buffers = {buffers}
             [queues]
-            {queues}
+            {limits}
             [[port]]
             name = "access"
             uri = "memory:access"

@@ -139,7 +139,7 @@ impl<T: Copy> Tree<T> {
         self.bytes
     }
 
-    /// Bytes of memory that leaves, nodes and the places of frames take.
+    /// Bytes of memory that leaves, nodes, timers and the places of frames take.
     pub fn memory(&self) -> usize {
         self.leaves.capacity() * size_of::<Leaf<T>>()
             + self.nodes.capacity() * size_of::<Node>()

@@ -137,6 +137,8 @@ pub(super) struct Leaf<T> {
     pub queues: [Queue; CLASSES],
 }
 
+const _: () = assert!(std::mem::offset_of!(Leaf<[u32; 2]>, quantum) == 64 && size_of::<Leaf<[u32; 2]>>() == 384);
+
 impl<T: Copy> Leaf<T> {
     /// A place no leaf has.
     pub fn none(label: T) -> Self {

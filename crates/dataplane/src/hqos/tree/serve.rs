@@ -17,12 +17,11 @@ fn take(state: &mut bucket::State, bytes: u32) {
     state.credit = state.credit.max(-bucket::cost(bytes));
 }
 
-/// Frames that wait of which the lines of queues and leaves are likely no more in the second-level cache.
-const DEEP: usize = 256;
+/// Frames that wait of which the lines of queues and leaves are likely no more in the second-level cache. Tests look ahead
+/// from the first frame on.
+const DEEP: usize = if cfg!(test) { 0 } else { 256 };
 /// Turns ahead that a leaf's line, its queue, and what the frame itself touches are requested: each says where the next is.
 const AHEAD: [usize; 3] = [6, 4, 2];
-/// Timers whose leaves are requested together.
-const TOGETHER: usize = 16;
 
 /// What became of a turn.
 enum Turn {
@@ -79,24 +78,7 @@ impl<T: Copy> Tree<T> {
 
     /// Leaves and nodes whose timers have run off.
     fn ring(&mut self, now: u64) {
-        let (mut rung, mut more) = ([0; TOGETHER], true);
-        while more {
-            let mut count = 0;
-            while count < TOGETHER
-                && let Some((_, number)) = self.wheel.pop(tick(now))
-            {
-                prefetch_index(&self.leaves, number as usize); // harmless of a node's
-                rung[count] = number;
-                count += 1;
-            }
-            more = count == TOGETHER;
-            self.rang(&rung[..count], now);
-        }
-    }
-
-    /// What those timers were for may go on.
-    fn rang(&mut self, numbers: &[u32], now: u64) {
-        for number in numbers.iter().copied() {
+        while let Some((_, number)) = self.wheel.pop(tick(now)) {
             if number & OF_NODE == 0 {
                 let Some(leaf) = self.leaves.get_mut(number as usize) else { continue };
                 leaf.timer = None;
@@ -246,10 +228,16 @@ impl<T: Copy> Tree<T> {
     fn look_ahead(&self, at: usize, each: &mut impl Departures<T>) {
         let Some(port) = self.ports.get(at) else { return };
         let Some(head) = port.nodes.first() else { return };
-        // The first one has just sent; alone it goes on.
-        let second = self.nodes.get(head as usize).map(|node| node.place.next);
-        let start = second.filter(|next| *next != NONE).unwrap_or(head);
-        let (mut number, mut rounds) = (start, 0);
+        let Some(first) = self.nodes.get(head as usize) else { return };
+        // One that may send more goes on: nobody's turn comes closer.
+        if first.deficit > 0 || first.level != SHARED {
+            return;
+        }
+        // It has had its turn and comes behind all others.
+        let (mut number, mut rounds) = (first.place.next, 0);
+        if number == NONE {
+            number = head;
+        }
         for ahead in 1..=AHEAD[0] {
             let Some(node) = self.nodes.get(number as usize) else { return };
             if AHEAD.contains(&ahead)
@@ -268,7 +256,7 @@ impl<T: Copy> Tree<T> {
             }
             number = node.place.next;
             if number == NONE {
-                (number, rounds) = (start, rounds + 1);
+                (number, rounds) = (head, rounds + 1);
             }
         }
     }
