@@ -3,9 +3,10 @@
 
 usage: report.py REPORT TPID MODEL PPS STREAMS
        report.py --start|--stop SOCKET  has BNG Blaster start or stop its traffic
+       report.py --compare SOCKET WEIR CONTROL_SOCKET   every session's IPv4 address is the one that weir has
        report.py --streams SOCKET       what its streams have sent and received, as JSON
 """
-import json, os, socket, sys
+import json, os, socket, subprocess, sys
 
 
 def ask(path, command):
@@ -24,6 +25,22 @@ if sys.argv[1] in ("--start", "--stop"):
     status = ask(sys.argv[2], "traffic-" + sys.argv[1][2:])["status"]
     print("traffic:", sys.argv[1][2:], status)
     sys.exit(status != "ok")
+if sys.argv[1] == "--compare":
+    has = {(one["outer-vlan"], one["inner-vlan"]): one.get("ipv4-address") for one in ask(sys.argv[2], "session-summary")["session-summary"]}
+    knows, after = {}, []
+    while True:
+        page = subprocess.run([sys.argv[3], "show", "subscribers", "--socket", sys.argv[4], "--limit", "1000", *after, "--json"],
+                              capture_output=True, text=True, check=True).stdout
+        page = json.loads(page)
+        knows |= {(one["s_vlan"], one["c_vlan"]): next((ip for ip in one["addresses"] if "." in ip), None) for one in page["entries"]}
+        if page.get("next") is None:
+            break
+        after = ["--after", str(page["next"])]
+    wrong = [(line, address, knows.get(line)) for line, address in has.items() if knows.get(line) != address]
+    twice = len(knows) - len(set(knows.values()))
+    print(f"leases: {len(has):,} sessions, {len(knows):,} subscribers, {len(wrong):,} with another address than the session has, "
+          f"{twice:,} addresses given twice", *wrong[:3])
+    sys.exit(len(wrong) + twice > 0)
 if sys.argv[1] == "--streams":
     commands = ("access-interfaces", "network-interfaces", "stream-stats")
     print(json.dumps({command: ask(sys.argv[2], command)[command] for command in commands}))
