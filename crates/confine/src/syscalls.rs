@@ -60,6 +60,8 @@ impl FromStr for Mode {
 pub enum Calls {
     /// A gateway that has opened its ports and sockets: workers and control.
     Gateway,
+    /// Such a gateway with ports over DPDK, whose threads make memory to share and wait for other descriptors later.
+    DpdkGateway,
     /// The helper that opens ports: sockets of every kind, ioctls, BPF, network namespaces.
     Helper,
 }
@@ -98,6 +100,7 @@ fn install(
 fn allowed(calls: Calls) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, ConfineError> {
     let of_calls: &[&[c_long]] = match calls {
         Calls::Gateway => &[PLAIN, FILES, SOCKETS],
+        Calls::DpdkGateway => &[PLAIN, FILES, SOCKETS, DPDK],
         Calls::Helper => &[PLAIN, FILES, SOCKETS, HELPER],
     };
     let mut rules: BTreeMap<_, _> =
@@ -122,7 +125,7 @@ fn allowed(calls: Calls) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, ConfineEr
     limit(libc::SYS_prctl, is(0, &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA]))?;
     // One's own limits.
     limit(libc::SYS_prlimit64, is(0, &[0]))?;
-    if calls == Calls::Gateway {
+    if calls != Calls::Helper {
         limit(libc::SYS_socket, is(0, &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6]))?;
         limit(libc::SYS_ioctl, IOCTLS.iter().map(|call| when(1, Op::Eq, *call)).collect())?;
     } else {
@@ -289,9 +292,13 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_poll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
-    // DPDK's shared memory interfaces, whenever the other end comes.
+];
+
+/// What DPDK's devices take beyond that.
+const DPDK: &[c_long] = &[
+    // Shared memory interfaces, whenever the other end comes.
     libc::SYS_memfd_create,
-    // DPDK's thread of interrupts, whenever it waits for other descriptors than before.
+    // The thread of interrupts, whenever it waits for other descriptors than before.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_create,
 ];
@@ -311,6 +318,14 @@ mod tests {
             assert!(!rules.contains_key(&call), "call {call}");
         }
         assert!(!rules[&libc::SYS_socket].is_empty() && !rules[&libc::SYS_ioctl].is_empty());
+    }
+
+    #[test]
+    fn memory_to_share_is_made_by_gateways_with_dpdk_only() {
+        for (calls, expected) in [(Calls::Gateway, false), (Calls::DpdkGateway, true), (Calls::Helper, false)] {
+            assert_eq!(allowed(calls).unwrap().contains_key(&libc::SYS_memfd_create), expected, "{calls:?}");
+        }
+        assert!(!allowed(Calls::DpdkGateway).unwrap()[&libc::SYS_ioctl].is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use frame::{BURST, HostInterface};
 use wire::ethernet::{TAG_LEN, Tag, Tags};
 use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
 
-use crate::forward::PortView;
+use crate::forward::{PortView, is_martian4, is_martian6};
 use crate::{drops, punts};
 
 /// Parsed headers of each user packet: written once, by the first stage.
@@ -201,10 +201,33 @@ pub enum HostClass {
     Service,
 }
 
-/// Whether services of the host have what the gateway has no use for, on that port. `ours`: it is to an address of the port.
-#[inline]
-pub fn has_services(port: &PortView, ours: bool) -> bool {
-    ours && port.host.as_ref().is_some_and(HostInterface::has_services)
+/// What becomes of a packet that the gateway has no use for: services of the host have it, where the port has some and it is to
+/// an address of the port (`ours`).
+///
+/// # Errors
+/// `otherwise` where they do not have it; the reason for a source that no host has. Link-local ones are IPv6 neighbours.
+pub fn host_or(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool, otherwise: Drop) -> Result<Punt, Drop> {
+    let has_services = ours && port.host.as_ref().is_some_and(HostInterface::has_services);
+    if !has_services || is_refused_routing(ip) {
+        return Err(otherwise);
+    }
+    let is_martian = if ip.version == 4 {
+        is_martian4(ip.src)
+    } else {
+        let from = ip.src6(packet);
+        is_martian6(from) && from >> 118 != 0xfe80 >> 6
+    };
+    if is_martian { Err(drops::MARTIAN_SOURCE) } else { Ok(punts::HOST) }
+}
+
+/// Whether a packet that is not [routing](is_routing) would pass for it later, or looks like it: a connection from the port of
+/// BGP to another one, whose segments are told from those of BGP by nothing, and BFD over one hop from beyond the link.
+fn is_refused_routing(ip: &L3L4) -> bool {
+    match ip.protocol {
+        protocol::TCP => ip.src_port == BGP,
+        protocol::UDP => matches!(ip.dst_port, BFD | BFD_ECHO) && !is_bfd(ip),
+        _ => false,
+    }
 }
 
 /// Which class a punted frame is of; none: it is not for the daemon. Of ICMP those are echo replies and errors to the port's
@@ -278,7 +301,7 @@ pub fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
 /// # Errors
 /// The reason under which any other is dropped.
 pub fn local_or_host(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool) -> Result<Punt, Drop> {
-    local(ip, packet).or_else(|reason| if has_services(port, ours) { Ok(punts::HOST) } else { Err(reason) })
+    local(ip, packet).or_else(|reason| host_or(ip, packet, port, ours, reason))
 }
 
 /// Whether a frame carries an IP packet from or to that address, or the /64 of an IPv6 one. For the trace: it parses anew.
@@ -456,6 +479,58 @@ mod tests {
             assert_ne!(outcome(&routed(false)), Ok(punts::HOST));
         }
         assert_eq!(host_class(&[], punts::HOST, &with_services(100)), Some(HostClass::Service));
+    }
+
+    #[test]
+    fn services_of_the_host_have_nothing_that_passes_for_routing_or_comes_from_nowhere() {
+        const OURS: u32 = 0x0a00_0001;
+        let mut port = routed(true);
+        port.host = port.host.map(|host| host.with_services(100));
+        let (syn, no_service, martian) = (0x02, Err(drops::NO_SERVICE), Err(drops::MARTIAN_SOURCE));
+        for (protocol, ports, ttl, from, expected) in [
+            (protocol::TCP, (179, 22), 64, 0x0a00_0002, no_service),
+            (protocol::TCP, (180, 22), 64, 0x0a00_0002, Ok(punts::HOST)),
+            (protocol::UDP, (49_152, BFD), 255, 0x0a00_0002, Ok(punts::ROUTING)),
+            (protocol::UDP, (49_152, BFD), 254, 0x0a00_0002, no_service),
+            (protocol::UDP, (49_152, BFD_ECHO), 254, 0x0a00_0002, Ok(punts::ROUTING)),
+            (protocol::UDP, (49_152, BFD_ECHO), 253, 0x0a00_0002, no_service),
+            (protocol::UDP, (49_152, 161), 64, 0x0a00_0002, Ok(punts::HOST)),
+            (protocol::UDP, (49_152, 161), 64, 0x7f00_0001, martian),
+            (protocol::TCP, (49_152, 22), 64, 0xffff_ffff, martian),
+        ] {
+            let mut packet = packet(protocol, OURS, ports);
+            (packet[8], packet[10], packet[11]) = (ttl, 0, 0);
+            packet[12..16].copy_from_slice(&u32::to_be_bytes(from));
+            if protocol == protocol::TCP {
+                packet[20 + 13] = syn;
+            }
+            let sum = wire::checksum::of(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            let ip = L3L4::parse(&packet).unwrap();
+            let outcome = match is_routing(&ip, &packet, &port, true) {
+                true => Ok(punts::ROUTING),
+                false => local_or_host(&ip, &packet, &port, true),
+            };
+            assert_eq!(outcome, expected, "{protocol} {ports:?} {ttl} {from:x}");
+        }
+    }
+
+    #[test]
+    fn link_local_neighbours_reach_services_of_the_host() {
+        let mut port = routed(true);
+        port.host = port.host.map(|host| host.with_services(100));
+        for (from, expected) in [
+            (0xfe80 << 112 | 1, Ok(punts::HOST)),
+            (0x2001_0db8 << 96 | 1, Ok(punts::HOST)),
+            (1, Err(drops::MARTIAN_SOURCE)),
+            (0xff02 << 112 | 1, Err(drops::MARTIAN_SOURCE)),
+        ] {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 8, protocol::UDP, 64];
+            packet.extend(u128::to_be_bytes(from).iter().chain(&u128::to_be_bytes(0x2001_0db8 << 96 | 2)));
+            packet.extend([0xc0, 0, 0, 161, 0, 8, 0, 0]);
+            let ip = L3L4::parse(&packet).unwrap();
+            assert_eq!(local_or_host(&ip, &packet, &port, true), expected, "{from:x}");
+        }
     }
 
     #[test]

@@ -200,7 +200,8 @@ impl Privileges {
             return Ok(());
         }
         let mode = mode(&self.section);
-        confine::filter_calls(Calls::Gateway, mode)?;
+        let calls = if self.has_dpdk { Calls::DpdkGateway } else { Calls::Gateway };
+        confine::filter_calls(calls, mode)?;
         let process = confine::status::Process::this()?;
         for thread in &process.threads {
             let filtered = thread.seccomp == 2 || mode == Mode::Off;

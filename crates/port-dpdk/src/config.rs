@@ -107,6 +107,12 @@ impl Config {
         driver == "net_memif" && !serves && self.queues == 1
     }
 
+    /// The socket of a shared memory interface, and whether it is an abstract one, as the driver reads its arguments.
+    pub fn socket(&self) -> (&str, bool) {
+        let value = |key: &str| self.device.split(',').skip(1).filter_map(|argument| argument.strip_prefix(key)).last();
+        (value("socket=").unwrap_or("/run/memif.sock"), value("socket-abstract=") != Some("no"))
+    }
+
     /// What an ENA device is to be told, without which packets with long headers take its slow way; none: it was.
     pub fn ena_advice(&self, driver: &str) -> Option<&'static str> {
         let has = |argument: &str| self.device.split(',').skip(1).any(|given| given == argument);
@@ -154,6 +160,13 @@ mod tests {
         assert!(once("dpdk:net_memif0,socket=/x", "net_memif") && once("dpdk:net_memif0,role=client", "net_memif"));
         assert!(!once("dpdk:net_memif0,role=server", "net_memif") && !once("dpdk:net_null0", "net_null"));
         assert!(!once("dpdk:net_memif0?queues=2", "net_memif"));
+    }
+
+    #[test]
+    fn sockets_of_shared_memory_are_read() {
+        assert_eq!(read("dpdk:net_memif0,role=client").unwrap().socket(), ("/run/memif.sock", true));
+        let other = read("dpdk:net_memif0,socket=/x,socket-abstract=no?queue=0").unwrap();
+        assert_eq!(other.socket(), ("/x", false));
     }
 
     #[test]

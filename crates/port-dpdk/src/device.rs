@@ -66,7 +66,8 @@ pub struct Device {
     pub out: AtomicI64,
     /// Its queues have interrupts, if its driver does.
     pub interrupts: bool,
-    started: bool,
+    /// It does not stand still.
+    started: AtomicBool,
     closed: AtomicBool,
     copy: Option<CopyPool>,
     packets: Arc<Packets>,
@@ -114,7 +115,7 @@ impl Device {
             mtu: 0,
             out: AtomicI64::new(0),
             interrupts: false,
-            started: false,
+            started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             copy: None,
             packets: packets.clone(),
@@ -166,7 +167,7 @@ impl Device {
             eal::forget_log();
             self.begin(config, mempool, false, &mut info, stock, pool)?;
         }
-        self.started = true;
+        *self.started.get_mut() = true;
         self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
         self.look(config);
         Ok(())
@@ -268,6 +269,7 @@ impl Device {
         // SAFETY: the device is open and was set up; its only worker is here. What its driver has goes to the stock.
         let failed = unsafe { sys::weir_device_restart(stock.raw(), self.port) };
         eal::forget_log();
+        self.started.store(failed == 0, Ordering::Relaxed);
         failed == 0
     }
 
@@ -279,7 +281,7 @@ impl Device {
         let mut packets = [sys::Packet::default(); frame::BURST];
         let mut cut = 0;
         // Some drivers forget what waits to be received.
-        for _ in 0..if self.started && self.copy.is_none() { DRAIN } else { 0 } {
+        for _ in 0..if self.started.load(Ordering::Relaxed) && self.copy.is_none() { DRAIN } else { 0 } {
             let mut slots = [0u32; frame::BURST];
             let mut got = 0;
             for queue in 0..self.queues {

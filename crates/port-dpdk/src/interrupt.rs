@@ -4,6 +4,9 @@ use std::os::fd::BorrowedFd;
 
 use crate::{eal, sys};
 
+/// `ENOTSUP` of Linux.
+const ENOTSUP: i32 = 95;
+
 /// The interrupt of a queue. It is asked for when a worker falls asleep, and off while packets come.
 pub struct Interrupt {
     port: u16,
@@ -12,6 +15,19 @@ pub struct Interrupt {
     epoll: i32,
     /// Asked for, and not seen since.
     armed: bool,
+    /// On at the device.
+    on: bool,
+}
+
+/// What became of asking for an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// It had been asked for, and has not come.
+    Already,
+    /// Only now, or it has come: packets may be waiting.
+    Now,
+    /// The device refused.
+    Refused,
 }
 
 impl Interrupt {
@@ -21,7 +37,7 @@ impl Interrupt {
         let epoll = unsafe { sys::weir_interrupt_open(port, queue) };
         // What was logged is not a failure.
         eal::forget_log();
-        (epoll >= 0).then_some(Self { port, queue, epoll, armed: false })
+        (epoll >= 0).then_some(Self { port, queue, epoll, armed: false, on: false })
     }
 
     /// What is readable when it has come.
@@ -30,25 +46,34 @@ impl Interrupt {
         unsafe { BorrowedFd::borrow_raw(self.epoll) }
     }
 
-    /// Asks for it. False: it was not asked for before, or has come, so that packets may be waiting.
-    pub fn arm(&mut self) -> bool {
+    /// Asks for it.
+    pub fn arm(&mut self) -> Armed {
         // SAFETY: the descriptor is open, and so is the device.
         let came = unsafe { sys::weir_interrupt_take(self.epoll) } > 0;
         if self.armed && !came {
-            return true;
+            return Armed::Already;
         }
-        // A device whose interrupts are always on knows no such request.
         // SAFETY: as above.
-        unsafe { sys::rte_eth_dev_rx_intr_enable(self.port, self.queue) };
-        self.armed = true;
-        false
+        let code = unsafe { sys::rte_eth_dev_rx_intr_enable(self.port, self.queue) };
+        // A device whose interrupts are always on knows no such request.
+        if code != 0 && code != -ENOTSUP {
+            return Armed::Refused;
+        }
+        (self.armed, self.on) = (true, true);
+        Armed::Now
+    }
+
+    /// It is asked for anew before the next sleep.
+    #[inline]
+    pub fn forget(&mut self) {
+        self.armed = false;
     }
 
     /// Packets come: they are polled for.
     #[inline]
     pub fn disarm(&mut self) {
-        if self.armed {
-            self.armed = false;
+        if self.on {
+            (self.armed, self.on) = (false, false);
             // SAFETY: as above.
             unsafe { sys::rte_eth_dev_rx_intr_disable(self.port, self.queue) };
         }

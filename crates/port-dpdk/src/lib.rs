@@ -21,11 +21,14 @@
 //! | `packets.rs` | the arena as a mempool; a port's stock of free buffers |
 //! | `device.rs` | a device with its queues |
 //! | `interrupt.rs` | the interrupt of a receive queue |
+//! | `connect.rs` | looking for the other end of shared memory |
 //! | `port_of.rs` | the port |
 //! | `sys.rs`, `shim.c` | what is called in C |
 
 #[cfg(feature = "dpdk")]
 mod config;
+#[cfg(feature = "dpdk")]
+mod connect;
 #[cfg(feature = "dpdk")]
 mod device;
 #[cfg(feature = "dpdk")]

@@ -11,15 +11,14 @@ use port::clock::coarse_now;
 use port::{OpenContext, PortError, Uri};
 
 use crate::config::Config;
+use crate::connect::Connect;
 use crate::device::{self, Device};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Armed, Interrupt};
 use crate::packets::{Packets, Stock};
 use crate::{eal, sys};
 
 /// How often the link is looked at, in nanoseconds.
 const WATCH_EVERY: u64 = 20_000_000;
-/// How often a device without link that looks for its other end once is started again, in nanoseconds.
-const CONNECT_EVERY: u64 = 1_000_000_000;
 /// How often a sleeping worker looks at it.
 const WATCH_ASLEEP: Duration = Duration::from_millis(100);
 /// How often the device's counters are read, in nanoseconds: of some devices that takes 100 µs.
@@ -39,8 +38,8 @@ pub struct DpdkPort {
     queue: u16,
     /// What a worker sleeps on; none: the device has no interrupts.
     interrupt: Option<Interrupt>,
-    /// The device looks for its other end when it starts only; it did so then.
-    connects: Option<u64>,
+    /// The device looks for its other end when it starts only.
+    connects: Option<Connect>,
     /// It could not be started again.
     stands_still: bool,
     /// The driver, and how it is used.
@@ -93,7 +92,7 @@ impl DpdkPort {
         if let Some(advice) = config.ena_advice(&device.driver) {
             detail = format!("{detail}, {advice}");
         }
-        let connects = config.connects_once(&device.driver).then(coarse_now);
+        let connects = config.connects_once(&device.driver).then(|| Connect::new(config.socket(), coarse_now()));
         let link = if device.is_up() { Link::Up } else { Link::Down };
         let (name, mac, mtu) = (device.name.clone(), device.mac, device.mtu.into());
         let extras = if config.queue == 0 { extra_names(device.port) } else { Vec::new() };
@@ -131,6 +130,23 @@ impl DpdkPort {
         }
         let idle = if self.interrupt.is_some() { "interrupts" } else { "no interrupts" };
         self.caps.detail = format!("{}, {idle}", self.what);
+    }
+
+    /// The interrupt is asked for anew before the worker sleeps.
+    #[inline]
+    fn forget_interrupt(&mut self) {
+        if let Some(interrupt) = &mut self.interrupt {
+            interrupt.forget();
+        }
+    }
+
+    /// The device refuses interrupts, until its link returns.
+    #[cold]
+    fn give_up_interrupt(&mut self) {
+        if let Some(interrupt) = self.interrupt.take() {
+            interrupt.close();
+        }
+        self.caps.detail = format!("{}, no interrupts", self.what);
     }
 
     #[inline]
@@ -200,10 +216,16 @@ impl DpdkPort {
         self.looked = now;
         let Some(device) = &self.device else { return };
         let link = if device.is_up() { Link::Up } else { Link::Down };
+        // Should the device have forgotten what was asked for, it is asked anew.
+        self.forget_interrupt();
         match (self.link, link) {
-            (Link::Up, Link::Down) => self.counters.link_losses += 1,
+            (Link::Up, Link::Down) => {
+                self.counters.link_losses += 1;
+                self.connects.iter_mut().for_each(|connect| connect.begin(now));
+            }
             (Link::Down, Link::Up) => {
                 self.counters.link_returns += 1;
+                self.connects.iter_mut().for_each(|connect| connect.begin(now));
                 self.look_for_interrupt();
             }
             _ => {}
@@ -216,16 +238,14 @@ impl DpdkPort {
         }
     }
 
-    /// Looks for the other end again: it was not there, or has gone.
+    /// Looks for the other end again: it was not ready, or has gone.
     fn connect(&mut self, now: u64) {
         let Some(device) = &self.device else { return };
-        match &mut self.connects {
-            Some(last) if self.link == Link::Up => *last = now,
-            Some(last) if now.wrapping_sub(*last) >= CONNECT_EVERY => {
-                *last = now;
-                self.stands_still = !device.start_again(&mut self.stock);
-            }
-            _ => {}
+        if self.link == Link::Down
+            && let Some(connect) = &mut self.connects
+            && connect.is_due(now)
+        {
+            self.stands_still = !device.start_again(&mut self.stock);
         }
     }
 
@@ -261,10 +281,14 @@ impl Port for DpdkPort {
             return 0;
         }
         let came = if self.copies { self.receive_copies(pool, out) } else { self.receive(out) };
-        if came > 0
-            && let Some(interrupt) = &mut self.interrupt
-        {
-            interrupt.disarm();
+        if let Some(interrupt) = &mut self.interrupt {
+            let is_starved = || if self.copies { pool.free() == 0 } else { self.stock.count() == 0 };
+            if came > 0 {
+                interrupt.disarm();
+            } else if is_starved() {
+                // What waits could not be received, and interrupts no more.
+                interrupt.forget();
+            }
         }
         came
     }
@@ -334,7 +358,15 @@ impl Port for DpdkPort {
     }
 
     fn fall_asleep(&mut self) -> bool {
-        self.interrupt.as_mut().is_none_or(Interrupt::arm)
+        let Some(interrupt) = &mut self.interrupt else { return true };
+        match interrupt.arm() {
+            Armed::Already => true,
+            Armed::Now => false,
+            Armed::Refused => {
+                self.give_up_interrupt();
+                false
+            }
+        }
     }
 
     /// The link, of which no interrupt tells.
@@ -386,9 +418,11 @@ impl Port for DpdkPort {
         if let Some(device) = self.device.take() {
             // Nobody can come by another reference meanwhile: the lock is held.
             if Arc::strong_count(&device) == 1 {
-                // A link without completions may have packets that it does not hold any more.
-                // SAFETY: the device is open and its workers stand still.
-                unsafe { sys::weir_tx_done(self.stock.raw(), self.port, self.queue) };
+                if !self.stands_still {
+                    // A link without completions may have packets that it does not hold any more.
+                    // SAFETY: the device is open and its workers stand still.
+                    unsafe { sys::weir_tx_done(self.stock.raw(), self.port, self.queue) };
+                }
                 device.close(&mut self.stock);
                 if let Some(all) = all.as_mut() {
                     all.remove(&device.name);

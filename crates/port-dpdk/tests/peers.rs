@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -325,6 +326,45 @@ fn memif_client_finds_a_server_that_starts_again() {
     assert!(bed.port.counters().link_losses >= 1 && bed.port.counters().link_returns >= 1);
     bed.close();
     peer.end();
+}
+
+/// A listener with a short backlog that accepts nothing.
+fn deaf_listener(path: &str) -> OwnedFd {
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+    assert!(path.len() < address.sun_path.len());
+    address.sun_path.iter_mut().zip(path.bytes()).for_each(|(to, byte)| *to = byte.cast_signed());
+    // SAFETY: plain calls; the address outlives them, and the descriptor is new.
+    unsafe {
+        let fd = OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0));
+        let size = size_of_val(&address) as u32;
+        assert_eq!(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size), 0);
+        assert_eq!(libc::listen(fd.as_raw_fd(), 1), 0);
+        fd
+    }
+}
+
+#[test]
+fn memif_client_does_not_wait_for_a_server_that_accepts_nothing() {
+    let folder = Folder::new("memif-deaf");
+    let socket = folder.file("socket");
+    let listener = deaf_listener(&socket);
+    let uri = format!("dpdk:net_memif_deaf,role=client,socket={socket},socket-abstract=no");
+    let (tell, told) = std::sync::mpsc::channel();
+    // Apart: a port that waits would not end.
+    std::thread::spawn(move || {
+        let mut bed = Bed::open(&uri);
+        // Five times the time after which it could look again.
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            assert!(bed.receive().is_empty());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(bed.port.caps().link, Link::Down);
+        bed.close();
+        tell.send(()).expect("somebody waits");
+    });
+    told.recv_timeout(PATIENCE).expect("the port does not wait for its server");
+    drop(listener);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, PortView};
-use dataplane::parse::has_services;
+use dataplane::parse::host_or;
 use engine::{Drop, Punt, SteerKey};
 use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
@@ -38,11 +38,10 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8], port: &Port
     match (ip.version, ip.protocol, kind) {
         (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
+        _ if !tunnels => host_or(ip, packet, port, ours, drops::NO_SERVICE),
         // A fragment to tunnel endpoints may be of a tunnel packet.
-        _ if has_services(port, ours) && (!tunnels || ip.fragment == wire::Fragment::Whole) => Ok(punts::HOST),
-        _ if !tunnels => Err(drops::NO_SERVICE),
         _ if ip.fragment != wire::Fragment::Whole => Err(drops::OUTER_FRAGMENT),
-        _ => Err(drops::NOT_GTPU),
+        _ => host_or(ip, packet, port, ours, drops::NOT_GTPU),
     }
 }
 

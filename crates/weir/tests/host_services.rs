@@ -13,7 +13,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use net::{Net, ends_well, example, number, ok, until, within};
 use port::netns;
@@ -91,38 +92,77 @@ fn counted(net: &Net, of: &str, reason: &str) -> u64 {
     all.filter(|entry| entry["reason"] == reason).map(|entry| number(&entry["packets"])).sum()
 }
 
-/// Datagrams to a service, far more than its rate: those that arrived and those dropped are all of them.
-fn flood_is_bounded(net: &Net, services: &Services) {
-    const SENT: u64 = 6000;
+/// What became of a flood.
+struct Flood {
+    taken: u64,
+    limited: u64,
+    came: u64,
+    /// From before the first datagram until all were counted.
+    time: Duration,
+}
+
+/// Sends that many datagrams to a service, and waits until the gateway has counted all of them.
+fn flood(net: &Net, services: &Services, sent: u64) -> Flood {
     let bind = |ns: &str, address: &str| netns::within(ns, || UdpSocket::bind(address)).unwrap().unwrap();
     let service = bind(&services.0, "10.0.6.1:9000");
-    service.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    // It has room for all of them, should the reader be away.
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&service, 16 << 20).unwrap();
+    service.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let client = bind(&net.host, "10.0.6.254:0");
-    let before = [counted(net, "punted", "host"), counted(net, "drops", "host_limited")];
-    let receiving = std::thread::spawn(move || {
-        let mut space = [0; 64];
-        let mut came = 0u64;
-        while service.recv(&mut space).is_ok() {
-            came += 1;
+    let count = || [counted(net, "punted", "host"), counted(net, "drops", "host_limited")];
+    let before = count();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let mut space = [0; 64];
+            let mut came = 0u64;
+            loop {
+                let last = over.load(Ordering::Relaxed);
+                match service.recv(&mut space) {
+                    Ok(_) => came += 1,
+                    Err(_) if last => break came,
+                    Err(_) => {}
+                }
+            }
+        });
+        let begin = Instant::now();
+        for n in 0..sent {
+            client.send_to(&n.to_be_bytes(), "10.0.6.1:9000").unwrap();
+            if n % 64 == 63 {
+                // No ring is full: 30,000 a second at most.
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
-        came
+        let after = until("all packets", || {
+            let now = count();
+            (now[0] + now[1] - before[0] - before[1] >= sent).then_some(now)
+        });
+        let time = begin.elapsed();
+        over.store(true, Ordering::Relaxed);
+        let came = receiving.join().unwrap();
+        Flood { taken: after[0] - before[0], limited: after[1] - before[1], came, time }
+    })
+}
+
+/// Datagrams to a service, far more than its rate: it gets no more than that.
+fn flood_is_bounded(net: &Net, services: &Services) {
+    const SENT: u64 = 6000;
+    // A busy machine may take so long that the rate is enough for all.
+    let bounded = (0..5).find_map(|_| {
+        let flood = flood(net, services, SENT);
+        let Flood { taken, limited, came, time } = flood;
+        println!("of {SENT} datagrams {came} arrived in {time:?}, {taken} were taken, {limited} beyond the rate");
+        // What is left of the other connections may be counted too.
+        assert!((SENT..SENT + 100).contains(&(taken + limited)), "{taken} and {limited}");
+        assert!(came <= taken && came >= taken * 9 / 10, "{came} of {taken} arrived");
+        // At once a tenth of a second's.
+        let most = ((time.as_secs_f64() + 0.1) * RATE as f64 * 1.1) as u64 + 64;
+        assert!(taken <= most, "{taken} of at most {most} in {time:?}");
+        assert!(taken >= RATE / 20, "{taken} are too few");
+        (most < SENT * 3 / 4).then_some(limited)
     });
-    for n in 0..SENT {
-        client.send_to(&n.to_be_bytes(), "10.0.6.1:9000").unwrap();
-        if n % 64 == 63 {
-            // No ring is full: 30,000 a second at most.
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-    let came = receiving.join().unwrap();
-    let after = until("all packets", || {
-        let now = [counted(net, "punted", "host"), counted(net, "drops", "host_limited")];
-        (now[0] + now[1] - before[0] - before[1] >= SENT).then_some(now)
-    });
-    let [taken, limited] = [after[0] - before[0], after[1] - before[1]];
-    println!("of {SENT} datagrams {came} arrived, {limited} were beyond the rate");
-    assert_eq!((taken, taken + limited), (came, SENT));
-    assert!(limited > SENT / 4, "{limited} beyond the rate of {RATE}");
+    let limited = bounded.expect("sent faster than the rate once in five times");
+    assert!(limited > SENT / 5, "{limited} beyond the rate of {RATE}");
 }
 
 fn services_are_reached(test: &str, n3: &str, n6: &str) {

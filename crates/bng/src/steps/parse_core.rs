@@ -120,8 +120,11 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
 /// Where a packet to one of the gateway's own addresses goes: messages of DHCP servers, if there are some, to control.
 fn local(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Punt, Drop> {
     let dhcp = if ip.version == 4 { DHCP4_SERVER } else { DHCP6_SERVER };
-    let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && ip.fragment == Fragment::Whole;
-    if !is_dhcp || !state.directory.has_dhcp_servers() {
+    let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && state.directory.has_dhcp_servers();
+    if is_dhcp && ip.fragment != Fragment::Whole {
+        return parse::local(ip, packet);
+    }
+    if !is_dhcp {
         let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
         return parse::local_or_host(ip, packet, port, ours);
     }

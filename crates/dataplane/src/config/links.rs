@@ -90,7 +90,7 @@ impl Links<'_> {
     /// A host interface is a name of Linux's, its own port's only, beside a port with link layer and addresses.
     fn check_host_interface(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
         const LONGEST_NAME: usize = 15;
-        const MOST_PACKETS: u32 = 10_000_000;
+        const MOST_PACKETS: u32 = 1_000_000; // as in the schema
         let rate = port.host_packets_per_second;
         let at_rate = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_packets_per_second"], what, help));
         let Some(text) = port.host_interface else {
@@ -100,7 +100,7 @@ impl Links<'_> {
             };
         };
         if rate > MOST_PACKETS {
-            return at_rate(format!("{rate} is too many"), "0 to 10000000 packets a second");
+            return at_rate(format!("{rate} is too many"), "0 to 1000000 packets a second");
         }
         let at = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_interface"], what, help));
         let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));

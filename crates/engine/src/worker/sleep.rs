@@ -14,7 +14,7 @@ use crate::stats::Io;
 /// The first sleep between two looks at a port that has nothing to wait on. Each that brings nothing is followed by one of
 /// twice the time, up to [`Idle::moderate`](crate::Idle::moderate).
 pub(super) const WITHOUT_FD: Duration = Duration::from_micros(50);
-/// Descriptors a worker sleeps on, at most: as many as one `poll` takes.
+/// Descriptors a worker sleeps on, at most: as many as one `poll` takes. With more it looks each [`WITHOUT_FD`].
 const FDS: usize = 16;
 
 /// What made a descriptor readable.
@@ -32,8 +32,10 @@ enum Source {
 struct Fds<'a> {
     list: [Option<(BorrowedFd<'a>, Source)>; FDS],
     count: usize,
-    /// Not everything that may happen makes a descriptor readable.
+    /// Something has no descriptor.
     partial: bool,
+    /// Some descriptors have no place.
+    overflow: bool,
 }
 
 impl<'a> Fds<'a> {
@@ -44,7 +46,7 @@ impl<'a> Fds<'a> {
                 *place = Some((fd, source));
                 self.count += 1;
             }
-            None => self.partial = true,
+            None => self.overflow = true,
         }
     }
 
@@ -122,7 +124,12 @@ impl<G: Gateway> Worker<G> {
             return;
         }
         let fds = self.fds(moderate.is_none());
-        let blind = if fds.partial { self.blind } else { Duration::MAX };
+        let blind = match (fds.overflow, fds.partial) {
+            (true, _) => WITHOUT_FD,
+            (false, true) => self.blind,
+            (false, false) => Duration::MAX,
+        };
+        let doubles = fds.partial && !fds.overflow;
         let longest = longest.min(blind);
         self.env.stats.set(Io::SleepsUntil, now.saturating_add(longest.as_nanos() as u64).max(1));
         let heard = fds.heard();
@@ -134,7 +141,7 @@ impl<G: Gateway> Worker<G> {
         if moderate.is_some() {
             return; // it did not listen to them
         }
-        if blind < Duration::MAX {
+        if doubles && happened.iter().all(Option::is_none) {
             self.blind = (2 * blind).min(self.config.idle.moderate).max(WITHOUT_FD);
         }
         for (n, door) in self.ports.iter_mut().enumerate() {
@@ -165,7 +172,7 @@ impl<G: Gateway> Worker<G> {
 
     /// What to sleep on; packets among it, if they are to wake it.
     fn fds(&self, packets_wake: bool) -> Fds<'_> {
-        let mut fds = Fds { list: [None; FDS], count: 0, partial: false };
+        let mut fds = Fds { list: [None; FDS], count: 0, partial: false, overflow: false };
         // The gateway first: there is always room for it.
         let call = self.gateway.waker().map(Waker::fd);
         fds.partial |= call.is_none();

@@ -77,6 +77,7 @@ struct Running<G: Gateway> {
     api: Option<api::Server>,
     json: Option<Box<dyn Write>>,
     headroom: Option<headroom::Watch>,
+    nodes: numa::Nodes,
 }
 
 /// What a gateway touches by path and port.
@@ -115,6 +116,7 @@ fn start<G: Gateway>(
     gateway.open(loaded)?;
     // While files may be made.
     let json = args.json.is_wanted().then(|| args.json.open()).transpose()?;
+    let nodes = nodes_of(&head);
     privileges.give_up(&reach)?;
     // Probes are answered from here on: starting.
     let vitals = Arc::<Vitals>::default();
@@ -126,8 +128,21 @@ fn start<G: Gateway>(
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     let api = head.api.map(|api| api_of::<G>(api, None, &process)).transpose()?;
     let headroom = headroom_of(certified, &process)?;
-    let running =
-        Running { privileges, gateway, process, host, vitals, watch, socket, metrics, health, api, json, headroom };
+    let running = Running {
+        privileges,
+        gateway,
+        process,
+        host,
+        vitals,
+        watch,
+        socket,
+        metrics,
+        health,
+        api,
+        json,
+        headroom,
+        nodes,
+    };
     Ok(Some((running, begun)))
 }
 
@@ -150,6 +165,7 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
     let (from, sockets) = taker.take_gateway();
     let mut gateway = G::take_over(loaded, &from, sockets)?;
     let json = args.json.is_wanted().then(|| args.json.open()).transpose()?;
+    let nodes = nodes_of(&head);
     privileges.give_up(&reach_of(args, loaded, path).0)?;
     let vitals = Arc::<Vitals>::default();
     let process = gateway.stand(loaded, opened, vitals.clone(), taker.time())?;
@@ -171,7 +187,26 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
     let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
     let headroom = headroom_of(certified, &process)?;
     let host = HostRouting::start(process.observer().clone(), Vec::new())?;
-    Ok(Running { privileges, gateway, process, host, vitals, watch, socket, metrics, health, api, json, headroom })
+    Ok(Running {
+        privileges,
+        gateway,
+        process,
+        host,
+        vitals,
+        watch,
+        socket,
+        metrics,
+        health,
+        api,
+        json,
+        headroom,
+        nodes,
+    })
+}
+
+/// NUMA nodes of its ports and of CPUs: before privileges are given up.
+fn nodes_of(head: &Head<'_>) -> numa::Nodes {
+    numa::Nodes::read(Path::new(numa::SYS), head.ports.iter().map(|port| (port.name, port.uri)))
 }
 
 /// The certificate that a configuration names, and the allowance counters of its interfaces: before privileges are given up.
@@ -279,8 +314,7 @@ impl<G: Gateway> Running<G> {
             if let Some(cpu) =
                 self.process.shell().workers().get(usize::from(port.worker)).and_then(|worker| worker.cpu)
             {
-                let what = (&*port.name, &*port.kind, &*port.interface);
-                numa::report(Path::new(numa::SYS), what, (usize::from(port.worker), cpu));
+                self.nodes.report(&port.name, usize::from(port.worker), cpu);
             }
         }
         if let Some(metrics) = &self.metrics {
