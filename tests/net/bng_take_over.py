@@ -46,7 +46,7 @@ addresses = "192.0.2.1/32"
 """
 
 # The queue holds all that is sent, and nothing but its end drops.
-SHAPE = ', down = "8 Mbit/s", shape = { class = [ { name = "all", weight = 1, buffer = "4 MB", target_us = "0" } ] }'
+SHAPE = ', down = "2 Mbit/s", shape = { class = [ { name = "all", weight = 1, buffer = "4 MB", target_us = "0" } ] }'
 
 def config(**changed):
     profile = '{ name = "home"%s }' % {"queue": SHAPE}.get(CASE, ', up = "1 Gbit/s", down = "1 Gbit/s"')
@@ -376,7 +376,7 @@ for n in range({count}):
     gateway = take_over(gateway)
     left = ask("show", "queues")["queues"]["waiting_packets"]
     expect(f"{left} of them wait on in the other process", 0 < left <= waits, left)
-    said = receiver.communicate(timeout=30)[0].strip()
+    said = receiver.communicate(timeout=60)[0].strip()
     expect("all arrive, in order", said == f"{count} True", said)
     wait_for("nothing waits any more", lambda: ask("show", "queues")["queues"]["waiting_packets"] == 0 and "yes")
     row = ask("show", "queues", "--filter", "group=pon")["queues"]["queues"][0]

@@ -547,7 +547,8 @@ impl Control {
             Event::Neighbour { port, message, for_us } => self.neighbourhood.hear(port, &message, for_us, now),
             Event::Resolve { instance, address } => self.want(instance, address, now),
             Event::Control(packet) => {
-                if self.packets.len() == PACKETS {
+                // What was put back may be more.
+                while self.packets.len() >= PACKETS {
                     self.packets.pop_front();
                     self.unanswered += 1;
                 }

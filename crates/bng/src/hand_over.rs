@@ -17,6 +17,7 @@ use dataplane::slow::destination;
 use engine::Env;
 use gateway::shell::hand_over::changed::export_translation;
 use gateway::shell::hand_over::octets::{In, each_record, garbled, put, section};
+use table::bucket;
 use table::records::{Line as CacheLine, LineId};
 use wire::L3L4;
 use zerocopy::{FromBytes, IntoBytes};
@@ -28,9 +29,18 @@ use crate::subscribers::{Refused, Subscribers};
 
 /// Changes with whatever records are made of.
 pub const LAYOUT: u64 = {
-    // To be increased when the meaning of a field changes and no size does.
+    // To be increased when the meaning of a field changes, or what is written of leases, requests, mappings and queues,
+    // and no size does.
     let meaning = 1;
-    let sizes = [size_of::<Head>(), size_of::<Meter>(), LINES, CLASSES];
+    let sizes = [
+        size_of::<Head>(),
+        size_of::<Meter>(),
+        LINES,
+        CLASSES,
+        size_of::<Earned>(),
+        size_of::<ClassCounts>(),
+        size_of::<bucket::State>(),
+    ];
     let (mut sum, mut at) = (0xcbf2_9ce4_8422_2325u64 ^ meaning, 0);
     while at < sizes.len() {
         sum = (sum ^ sizes[at] as u64).wrapping_mul(0x100_0000_01b3);

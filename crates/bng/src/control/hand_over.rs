@@ -48,6 +48,8 @@ pub struct Meanings {
     instances: Vec<String>,
     /// Groups, and the worker of each.
     groups: Vec<(String, Owner)>,
+    /// Of each group whether its lines share VLAN pairs (N:1), and its VRF by number: subscribers are told apart by them.
+    kinds: Vec<(bool, u16)>,
     profiles: Vec<String>,
     /// Configured subscribers, and a digest of their lines and addresses.
     fixed: (u32, u64),
@@ -78,6 +80,7 @@ impl Meanings {
         let groups = config.group.iter().zip(&layout.groups);
         Self {
             instances: config.instances(),
+            kinds: layout.groups.iter().map(|plan| (plan.shared, plan.instance)).collect(),
             groups: groups.map(|(group, plan)| (group.name.clone(), plan.worker)).collect(),
             profiles: config.profile.iter().map(|profile| profile.name.clone()).collect(),
             fixed: fixed(&layout.subscribers),
@@ -101,6 +104,10 @@ impl Meanings {
                 let list = |names: &[String]| names.join(", ");
                 return Err(format!("{what} differ: {} there, {} here; restart instead", list(there), list(here)));
             }
+        }
+        if let Some(at) = self.kinds.iter().zip(&here.kinds).position(|(there, here)| there != here) {
+            let name = &self.groups[at].0;
+            return Err(format!("group {name} has another `model` or `instance` there; restart instead"));
         }
         if self.fixed != here.fixed {
             let (there, here) = (self.fixed.0, here.fixed.0);
@@ -135,6 +142,11 @@ impl Control {
     /// There are no more descriptors.
     pub(crate) fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
         self.sessions.as_ref().map_or_else(|| Ok(Vec::new()), |sessions| sessions.descriptors())
+    }
+
+    /// Whether another process takes over: what is changed here may not reach it.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.succession.begun
     }
 
     /// Another process takes over.
@@ -206,6 +218,7 @@ impl Control {
             }),
             b'P' => requests(octets).map(|packets| {
                 let room = PACKETS.saturating_sub(self.packets.len());
+                self.unanswered += packets.len().saturating_sub(room) as u64;
                 self.packets.extend(packets.into_iter().take(room));
             }),
             _ => Err(garbled()),

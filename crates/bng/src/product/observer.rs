@@ -181,6 +181,9 @@ impl Observer {
             BngRequest::Sessions => Ok(BngReply::Sessions(sessions(&self.control()))),
             BngRequest::Clear { subscriber } => {
                 let mut control = self.control();
+                if control.is_succeeded() {
+                    return Err("another process takes over: ask it in a moment".to_owned());
+                }
                 let found = named(&control, subscriber)?;
                 let name = control.name(&found);
                 control.clear(found.handle).map_err(|refusal| refusal.to_string())?;

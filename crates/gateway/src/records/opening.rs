@@ -56,7 +56,15 @@ impl<T: Send + 'static> Opening<T> {
 
     /// What was read, when it has just been; none: not yet, or before.
     pub fn take(&mut self) -> Option<T> {
-        self.thread.take_if(|thread| thread.is_finished())?.join().ok()
+        let read = self.thread.take_if(|thread| thread.is_finished())?.join();
+        if read.is_err() {
+            let text =
+                format!("the thread that reads the ledger has ended: another one begins, and {} waits", self.waits);
+            tracing::error!(target: "ledger", event = "ledger_not_open", "{text}");
+            // Without another thread it is said again at the next turn.
+            let _ = self.begin();
+        }
+        read.ok()
     }
 
     /// Calls control.
