@@ -60,6 +60,17 @@ impl<A: Address> Family<A> {
         self.current.iter().any(is_same) || (self.retired.iter().any(is_same) && !self.current.iter().any(overlaps))
     }
 
+    /// Whether one of new pools has addresses that another pool may have given out: a new one beside any that is there, or one
+    /// that was taken out and comes back beside another.
+    fn meets(&self, new: &Listed<A>) -> bool {
+        new.iter().any(|(at, pool)| {
+            let other = |(instance, known): &(InstanceId, Pool<A>)| {
+                instance == at && !known.is_same(pool) && known.overlaps(pool)
+            };
+            self.all().any(other)
+        })
+    }
+
     /// Whether a pool that is not there has addresses of one that is.
     fn overlaps(&self, new: &(InstanceId, Pool<A>)) -> bool {
         !self.has(new) && self.all().any(|(instance, known)| *instance == new.0 && known.overlaps(&new.1))
@@ -172,7 +183,7 @@ impl AddressPools {
     /// Has the pools of another from now on. One that is there already goes on with what it has given out, and one that is not
     /// in the other only takes back. `sessions` are all addresses of sessions: none is given out again by a new pool.
     pub fn replace(&mut self, new: Self, sessions: impl Iterator<Item = (InstanceId, IpAddr)>) {
-        let is_needed = self.overlaps(&new);
+        let is_needed = self.v4.meets(&new.v4.current) || self.v6.meets(&new.v6.current);
         self.v4.replace(new.v4.current);
         self.v6.replace(new.v6.current);
         for (at, address) in sessions.take_while(|_| is_needed) {
