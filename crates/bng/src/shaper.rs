@@ -278,7 +278,7 @@ impl Shaper {
 struct Out<'a> {
     places: &'a mut [Frame],
     count: usize,
-    /// Their ports.
+    /// The port that each of them leaves by.
     ports: [PortId; BURST],
     subscribers: &'a mut Subscribers,
     changed: &'a mut Changed,

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 /// The first time between two looks for the other end, in nanoseconds; each that fails doubles it.
 const FIRST: u64 = 1_000_000_000;
-/// The longest.
+/// The longest time between two looks, in nanoseconds.
 const LONGEST: u64 = 30_000_000_000;
 
 /// Looks for the other end.

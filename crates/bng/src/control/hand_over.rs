@@ -44,7 +44,7 @@ impl Succession {
 /// What numbers mean in the state that is handed over.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Meanings {
-    /// VRFs.
+    /// Names of VRFs, by number.
     instances: Vec<String>,
     /// Groups, and the worker of each.
     groups: Vec<(String, Owner)>,

@@ -51,7 +51,7 @@ pub struct TreeLimits {
 pub struct Earned {
     /// The maximum rate.
     pub rate: bucket::Config,
-    /// The buckets.
+    /// Credit of the maximum, minimum and urgent rates.
     pub states: [bucket::State; 3],
 }
 

@@ -61,13 +61,16 @@ impl<T: Send + 'static> Opening<T> {
             let text =
                 format!("the thread that reads the ledger has ended: another one begins, and {} waits", self.waits);
             tracing::error!(target: "ledger", event = "ledger_not_open", "{text}");
-            // Without another thread it is said again at the next turn.
-            let _ = self.begin();
+            if let Err(error) = self.begin() {
+                let text =
+                    format!("no thread can read the ledger: {} waits until the gateway is started again", self.waits);
+                tracing::error!(target: "ledger", event = "ledger_not_open", %error, "{text}");
+            }
         }
         read.ok()
     }
 
-    /// Calls control.
+    /// What wakes control when the ledger has been read.
     pub fn waker(&self) -> &ControlWaker {
         &self.waker
     }

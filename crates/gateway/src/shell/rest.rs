@@ -107,7 +107,7 @@ impl Rest {
         Self { waker, sockets }
     }
 
-    /// Calls control.
+    /// What wakes control from other threads.
     pub fn waker(&self) -> &ControlWaker {
         &self.waker
     }

@@ -19,13 +19,13 @@ pub struct Pending {
 /// How a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// The server.
+    /// The server that the request was sent to last.
     pub server: SocketAddr,
     /// Index of the source port.
     pub source: u16,
-    /// Identifier.
+    /// Its Identifier (RFC 2865, 3).
     pub id: u8,
-    /// How often.
+    /// How often it was sent so far.
     pub sent: u32,
     /// When it is sent again.
     pub due: Time,
