@@ -19,7 +19,7 @@ SHARED(hits, weir_hits, 1);
 
 // What an access frame's tags say.
 struct line {
-	__u64 key;
+	__u32 number;           // as weir_session.line
 	__u32 types;            // of the tags, as they lie in a frame: the outer one's lower
 	__u8 tags;
 	__u8 priority;
@@ -67,8 +67,13 @@ static __always_inline int read_line(const void *data, const void *end, __u32 po
 	line->priority = outer >> 13 & 7;
 	line->tags = (one + two) & 3;
 	outer &= 0xfff;
-	line->key = WEIR_KEY_LINE | (__u64)port << 24 | outer << 12 | inner;
+	line->number = port << 24 | outer << 12 | inner;
 	return !((one & is_zero(outer)) | (two & is_zero(inner)) | three);
+}
+
+static __always_inline __u64 line_key(__u32 line)
+{
+	return WEIR_KEY_OWN | (__u64)line << WEIR_NUMBER_BITS;
 }
 
 // The key of a line of a shared VLAN pair.
@@ -76,7 +81,7 @@ static __always_inline __u64 shared_key(__u64 line, __u64 mac)
 {
 	__u64 mixed = (mac + line * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
 
-	return WEIR_KEY_LINE | (mixed ^ mixed >> 32);
+	return WEIR_KEY_OWN | WEIR_KEY_SHARED | mixed >> 27 << WEIR_NUMBER_BITS;
 }
 
 // A hardware address as a number, the way it lies in memory.
@@ -89,7 +94,16 @@ static __always_inline __u64 mac_of(const void *at)
 
 static __always_inline int has6(const struct weir_session *session, __u64 upper)
 {
-	return upper == session->wan || !((upper ^ session->pd) & session->pd_mask);
+	return upper == session->wan || !((upper ^ session->pd) & ~0ULL << ((64 - (session->classes >> 24)) & 63));
+}
+
+// Types of its tags, as they lie in a frame: the outer one's lower; of one that is not there 0.
+static __always_inline __u32 types_of(const struct weir_session *session)
+{
+	__u32 outer = WEIR_TYPES >> (session->tags >> 2 & 3) * 16 & 0xffff;
+	__u32 inner = WEIR_TYPES >> (session->tags >> 4 & 3) * 16 & 0xffff;
+
+	return outer | inner << 16;
 }
 
 // Whether a packet from a subscriber may be to the gateway itself or to another subscriber.
@@ -105,26 +119,32 @@ static __always_inline int is_here(__u16 instance, const struct user *user)
 		__u32 bit = (__u32)(user->dst6[0] >> 32) * 0x9e3779b1U >> 20;
 
 		found = here->near6[bit >> 6 & 63] >> (bit & 63) & 1;
+		if (here->own6_count) {
 #pragma unroll
-		for (int n = 0; n < WEIR_OWN; n++)
-			found |= is_zero((here->own6[n][0] ^ instance) | (here->own6[n][1] ^ user->dst6[0]) |
-					 (here->own6[n][2] ^ user->dst6[1]));
+			for (int n = 0; n < WEIR_OWN; n++)
+				found |= is_zero((here->own6[n][0] ^ instance) | (here->own6[n][1] ^ user->dst6[0]) |
+						 (here->own6[n][2] ^ user->dst6[1]));
+		}
 		return found != 0;
 	}
 	found = here->near4[user->dst >> 22 & 1023] >> (user->dst >> 16 & 63) & 1;
 #pragma unroll
-	for (int n = 0; n < WEIR_OWN; n++)
+	for (int n = 0; n < 4; n++)
 		found |= is_zero(here->own4[n] ^ ((__u64)instance << 32 | user->dst));
+	if (here->own4_count > 4) {
+#pragma unroll
+		for (int n = 4; n < WEIR_OWN; n++)
+			found |= is_zero(here->own4[n] ^ ((__u64)instance << 32 | user->dst));
+	}
 	return found != 0;
 }
 
-static __always_inline const struct weir_term *first_term(const struct weir_list *list, const struct user *user,
-							  __u32 traits)
+// Of four terms from `at` on, the first that matches; none: `found`.
+static __always_inline __u64 first_of_four(const struct weir_list *list, const int at, const struct user *user,
+					   __u32 traits, __u64 found)
 {
-	__u64 found = WEIR_TERMS;
-
 #pragma unroll
-	for (int n = WEIR_TERMS - 1; n >= 0; n--) {
+	for (int n = at + 3; n >= at; n--) {
 		const struct weir_term *term = &list->terms[n];
 		__u64 unlike = ((user->src6[0] ^ term->src[0]) & term->src_mask[0]) |
 			       ((user->src6[1] ^ term->src[1]) & term->src_mask[1]) |
@@ -143,6 +163,22 @@ static __always_inline const struct weir_term *first_term(const struct weir_list
 		// One after the other: loads of all at once would not fit the stack.
 		asm volatile("" : "+r"(found) : : "memory");
 	}
+	return found;
+}
+
+static __always_inline const struct weir_term *first_term(const struct weir_list *list, const struct user *user,
+							  __u32 traits)
+{
+	__u64 found = WEIR_TERMS;
+	__u32 count = list->count;
+
+	if (count > 12)
+		found = first_of_four(list, 12, user, traits, found);
+	if (count > 8)
+		found = first_of_four(list, 8, user, traits, found);
+	if (count > 4)
+		found = first_of_four(list, 4, user, traits, found);
+	found = first_of_four(list, 0, user, traits, found);
 	return &list->terms[found <= WEIR_TERMS ? found : WEIR_TERMS];
 }
 
@@ -179,19 +215,28 @@ static __always_inline int ask_lists(const struct weir_session *session, struct 
 	return 1;
 }
 
+// On this CPU: rules that are everybody's are counted on all at once.
 static __always_inline void count_hits(const struct decision *decision, __u16 bytes)
 {
+	__u32 zero = 0;
+	const struct weir_places *here = bpf_map_lookup_elem(&places, &zero);
+
+	if (!here || (decision->counters[0] & decision->counters[1]) == WEIR_NO_COUNTER)
+		return;
+	__u32 first = bpf_get_smp_processor_id() * here->counters;
+
 #pragma unroll
 	for (int n = 0; n < 2; n++) {
 		__u32 counter = decision->counters[n];
 
-		if (counter == WEIR_NO_COUNTER)
+		if (counter >= here->counters)
 			continue;
+		counter += first;
 		struct weir_hits *entry = bpf_map_lookup_elem(&hits, &counter);
 
 		if (entry) {
-			__sync_fetch_and_add(&entry->packets, 1);
-			__sync_fetch_and_add(&entry->bytes, bytes);
+			entry->packets++;
+			entry->bytes += bytes;
 		}
 	}
 }
@@ -210,7 +255,8 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 		count_hits(decision, user->total);
 		return drop(run, WEIR_ACL_DENIED, user->total);
 	}
-	struct weir_meter *meter = from_it ? &session->up : &session->down;
+	struct weir_lane *lane = from_it ? &session->up : &session->down;
+	struct weir_meter *meter = &lane->meter;
 	__u32 bytes = user->total + session->overhead;
 
 	if (session->flags & (from_it ? WEIR_METERED_UP : WEIR_METERED_DOWN)) {
@@ -223,14 +269,12 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 			return drop(run, WEIR_SUBSCRIBER_RATE, user->total);
 		}
 	}
-	struct weir_passed *passed = from_it ? &session->up_passed : &session->down_passed;
 	__u32 family = user->is6 & 1;
 
 	count_hits(decision, user->total);
-	__sync_fetch_and_add(&passed->packets[family], 1);
-	__sync_fetch_and_add(&passed->bytes[family], bytes);
-	if (from_it)
-		*(volatile __u64 *)&session->last = now;
+	__sync_fetch_and_add(&lane->packets[family], 1);
+	__sync_fetch_and_add(&lane->bytes[family], bytes);
+	*(volatile __u64 *)&meter->own = now;
 	return 0;
 }
 
@@ -256,22 +300,33 @@ static __always_inline int is_forwarded(const struct user *user, const void *pac
 	return (type < 130 || type > 137) && type != 143;
 }
 
+// The record of that number, if its packets are taken here.
+static __always_inline struct weir_session *taken(__u32 number, __u32 from_it)
+{
+	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
+
+	if (!session)
+		return 0;
+	request(from_it ? &session->up : &session->down);
+	return is_taken(session) ? session : 0;
+}
+
 // The subscriber of a frame's line, if its packets are taken here.
 static __always_inline struct weir_session *of_line(const struct line *line, __u64 mac, __u32 *number)
 {
-	struct weir_key *key = find(line->key);
+	__u32 found = find(line_key(line->number));
 
-	if (!key)
-		key = find(shared_key(line->key, mac));
-	if (!key)
+	if (!found)
+		found = find_far(shared_key(line->number, mac));
+	if (!found)
 		return 0;
-	*number = key->session;
-	struct weir_session *session = bpf_map_lookup_elem(&sessions, number);
+	*number = found - 1;
+	struct weir_session *session = taken(*number, WEIR_FROM_IT);
 
-	if (!session || !is_taken(session) || session->line != line->key || session->len != 14 + line->tags * 4)
+	if (!session || session->line != line->number || (session->tags & 3) != line->tags)
 		return 0;
 	// It is another line, then.
-	return session->flags & WEIR_SHARED_LINE && mac_of(session->link) != mac ? 0 : session;
+	return session->flags & WEIR_SHARED_LINE && mac_of(session->to) != mac ? 0 : session;
 }
 
 // Whether a packet is the subscriber's own: 0, or the verdict.
@@ -282,15 +337,11 @@ static __always_inline int check_source(struct run *run, struct weir_session *se
 
 	if (!own)
 		return drop(run, WEIR_SPOOFED_SOURCE, user->total);
-	if (mac != mac_of(session->link))
+	if (mac != mac_of(session->to))
 		return session->flags & WEIR_LEARNT ? hand_back(run, session, number) :
 						      drop(run, WEIR_SPOOFED_SOURCE, user->total);
 	// Types of tags that come otherwise than before are kept for the way back: by the worker.
-	const __u16 *words = (const void *)session->link;
-	__u64 one = (line->tags & 1) | line->tags >> 1, two = line->tags >> 1;
-	__u32 types = (words[6] & -one) | (words[8] & -two) << 16;
-
-	return types == line->types ? 0 : hand_back(run, session, number);
+	return types_of(session) == line->types ? 0 : hand_back(run, session, number);
 }
 
 // Finds the subscriber of a frame from the access side, and whether it may have sent it: 0, or the verdict.
@@ -316,7 +367,7 @@ static __always_inline int find_up(struct run *run, struct weir_scratch *packet)
 	__u64 to = mac_of(data), mac = mac_of(data + 6);
 	struct weir_session *session = of_line(line, mac, &number);
 
-	if (!session || to != mac_of(session->link + 6) || is_here(session->instance, user))
+	if (!session || to != mac_of(session->from) || is_here(session->instance, user))
 		return OTHER;
 	packet->session = number;
 	packet->tags = tags;
@@ -339,7 +390,7 @@ static __always_inline int upstream(struct run *run, struct weir_scratch *known,
 
 	if (verdict)
 		return verdict;
-	__u8 dscp = session->dscp[known->line.priority & 7];
+	__u8 dscp = session->flags & WEIR_MARKED ? session->dscp >> (known->line.priority & 7) * 6 & 63 : WEIR_NONE8;
 
 	if (cut(ctx, length - at - user->total) || bpf_xdp_adjust_head(ctx, at - 14 - tags))
 		return drop(run, WEIR_NO_HEADROOM, user->total);
@@ -359,7 +410,7 @@ static __always_inline int upstream(struct run *run, struct weir_scratch *known,
 static __always_inline struct weir_session *of_address(struct run *run, const struct user *user, __u32 *number)
 {
 	__u32 instance = run->port->instance, zero = 0;
-	struct weir_key *key = 0;
+	__u32 found = 0;
 
 	if (user->is6) {
 		const struct weir_places *here = bpf_map_lookup_elem(&places, &zero);
@@ -370,18 +421,18 @@ static __always_inline struct weir_session *of_address(struct run *run, const st
 		for (int n = 0; n < WEIR_LENGTHS; n++) {
 			__u8 len = here->lengths[n];
 
-			if (!key && len)
-				key = find(weir_prefix_key(instance, user->dst6[0] & ~0ULL << ((64 - len) & 63)));
+			if (!found && len)
+				found = find(weir_prefix_key(instance, user->dst6[0], len));
 		}
 	} else {
-		key = find(WEIR_KEY_ADDRESS | (__u64)instance << 32 | user->dst);
+		found = find(weir_address_key(instance, user->dst));
 	}
-	if (!key)
+	if (!found)
 		return 0;
-	*number = key->session;
-	struct weir_session *session = bpf_map_lookup_elem(&sessions, number);
+	*number = found - 1;
+	struct weir_session *session = taken(*number, 0);
 
-	if (!session || !is_taken(session) || session->instance != instance)
+	if (!session || session->instance != instance)
 		return 0;
 	return (user->is6 ? has6(session, user->dst6[0]) : session->ipv4 == user->dst) ? session : 0;
 }
@@ -390,16 +441,16 @@ static __always_inline struct weir_session *of_address(struct run *run, const st
 static __always_inline void put_line(void *to, void *behind, const struct weir_session *session, __u32 tags,
 				     const struct user *user)
 {
-	const __u32 *words = (const void *)session->link;
-	__u32 priority = session->pcp[user->tos >> 5];
+	const __u32 *words = (const void *)session->to;
+	__u32 types = types_of(session), line = session->line;
+	__u32 priority = (session->classes >> (user->tos >> 5) * 3 & 7) << 13;
 
 	*(__u64 *)to = *(const __u64 *)words;
 	((__u32 *)to)[2] = words[2];
-	// The priority stands in the third byte of a tag's word.
 	if (tags > 0)
-		((__u32 *)to)[3] = words[3] | priority << 16;
+		((__u32 *)to)[3] = (types & 0xffff) | (__u32)bpf_htons(priority | (line >> 12 & 0xfff)) << 16;
 	if (tags > 4)
-		((__u32 *)to)[4] = words[4] | priority << 16;
+		((__u32 *)to)[4] = types >> 16 | (__u32)bpf_htons(priority | (line & 0xfff)) << 16;
 	*(__be16 *)(behind + 12) = user->is6 ? bpf_htons(0x86dd) : bpf_htons(0x0800);
 }
 
@@ -437,7 +488,7 @@ static __always_inline int downstream(struct run *run, struct weir_scratch *know
 {
 	struct xdp_md *ctx = run->ctx;
 	struct user *user = &known->user;
-	__u32 length = length_of(ctx), at = 14 + (known->tags & 12), tags = (session->len - 14) & 12;
+	__u32 length = length_of(ctx), at = 14 + (known->tags & 12), tags = (session->tags & 3) * 4 & 12;
 
 	if (user->ttl < 2 || user->total > session->mtu)
 		return hand_back(run, session, known->session);
@@ -456,7 +507,7 @@ static __always_inline int downstream(struct run *run, struct weir_scratch *know
 		return drop(run, WEIR_NO_HEADROOM, user->total);
 	decrement_ttl(packet, user->is6);
 	put_line(data, behind, session, tags, user);
-	return send(run, session->port, WEIR_DOWN_PACKETS, user->total);
+	return send(run, session->line >> 24, WEIR_DOWN_PACKETS, user->total);
 }
 
 // Finds whose a packet is: 0, and it stands in `packet`; or the verdict.

@@ -10,7 +10,7 @@
 #define WEIR_OWN 16         /* the gateway's own addresses of a family that are in no subscriber's neighbourhood */
 #define WEIR_LENGTHS 4      /* lengths of subscribers' IPv6 prefixes */
 #define WEIR_NO_COUNTER 0xffffffff
-#define WEIR_LAYOUT 1       /* of all that is here and in shared.h: one more with each change of it */
+#define WEIR_LAYOUT 2       /* of all that is here and in shared.h: one more with each change of it */
 
 /* Reasons to drop a packet. */
 #define WEIR_ACL_DENIED WEIR_OWN_REASON0
@@ -21,45 +21,43 @@
 #define WEIR_SHARED_LINE 2  /* its VLAN pair is shared (N:1): the hardware address tells lines apart */
 #define WEIR_METERED_DOWN 4 /* there is a rate towards it */
 #define WEIR_METERED_UP 8   /* there is one from it */
+#define WEIR_MARKED 16      /* dscp is of its packets */
 
-/* A line's key: the port, the outer VLAN, the inner VLAN. Lines of a shared VLAN pair: mixed with the hardware address. */
-#define WEIR_KEY_LINE (1ULL << 63)
+/* A line's key is weir_session.line; that of lines of a shared VLAN pair has this bit and the hardware address mixed in. */
+#define WEIR_KEY_SHARED (1ULL << 61)
 
-/* What passed in one direction: IPv4, IPv6. */
-struct weir_passed {
+/* One direction of a subscriber, in a cache line: its policer, of which `own` is of the upstream one when a packet came last, in
+ * ns of CLOCK_MONOTONIC; what passed, IPv4 and IPv6. */
+struct weir_lane {
+	struct weir_meter meter;
 	__u64 packets[2];
 	__u64 bytes[2];
 };
 
-/* A subscriber. */
+/* A subscriber: what both directions ask for is in the first cache line. */
 struct weir_session {
 	__u32 state;
 	__u32 ipv4;             /* 0: none */
-	__u32 handle;
-	__u16 instance;
-	__u16 worker;
-	__u64 line;             /* as its key is, but for the mixing */
 	__u64 wan;              /* the upper half of its WAN prefix; all ones: none */
 	__u64 pd;               /* of its delegated prefix; all ones: none */
-	__u64 pd_mask;
+	__u32 line;             /* the port, the outer VLAN, the inner one: 8, 12, 12 bits */
 	__u16 mtu;
+	__u16 worker;
+	__u8 to[6];             /* its hardware address */
+	__u8 from[6];           /* the gateway's towards it */
 	__u16 acl[2];           /* numbers of its access lists; 0: none */
-	__u8 overhead;          /* bytes that are policed and counted beside the IP packet's */
+	__u64 dscp;             /* WEIR_MARKED: of its packets by the priority of their tag, 6 bits each */
+	__u32 classes;          /* priority of its tags by class selector, 3 bits each; above 24: pd's length */
 	__u8 flags;
-	__u8 port;              /* place among the ports to send by */
-	__u8 len;               /* bytes of the link header: 14, 18, 22 */
-	__u8 spare[6];
-	__u8 link[22];          /* towards it */
-	__u8 spare2[2];
-	__u8 pcp[8];            /* priority of its tags by class selector, where it stands in a tag */
-	__u8 dscp[8];           /* of its packets by the priority of their tag; WEIR_NONE8: their own */
-	__u64 last;             /* when a packet came from it, in ns of CLOCK_MONOTONIC */
-	__u8 spare3[16];
-	struct weir_meter down;
-	struct weir_meter up;
-	struct weir_passed down_passed;
-	struct weir_passed up_passed;
+	__u8 overhead;          /* bytes that are policed and counted beside the IP packet's */
+	__u8 instance;
+	__u8 tags;              /* how many: 2 bits; their types, 2 bits each: WEIR_TYPES, 3: there is none */
+	struct weir_lane down;
+	struct weir_lane up;
 };
+
+/* Types of tags by number, as they lie in a frame: 0x8100, 0x88a8, 0x9100, none. */
+#define WEIR_TYPES 0x00000091a8880081ULL
 
 /* A rule of an access list: IPv4 addresses are the lower half's lower half. */
 struct weir_term {
@@ -84,10 +82,11 @@ struct weir_term {
 /* First match first; the last one of all matches everything: what the list does otherwise. */
 struct weir_list {
 	__u32 valid;
-	__u32 spare;
+	__u32 count;            /* of rules, but for the last one */
 	struct weir_term terms[WEIR_TERMS + 1];
 };
 
+/* What a rule has matched on a CPU: of CPU 0 first, all rules of each. */
 struct weir_hits {
 	__u64 packets;
 	__u64 bytes;
@@ -97,17 +96,20 @@ struct weir_hits {
 struct weir_places {
 	__u32 valid;
 	__u8 lengths[WEIR_LENGTHS]; /* lengths of subscribers' IPv6 prefixes, 48 to 64; 0: no more */
+	__u32 own4_count;
+	__u32 own6_count;
+	__u32 counters;         /* rules of access lists that there are counts of */
+	__u32 spare;
 	__u64 near4[1024];      /* a bit for each /16 that a subscriber's address may be in */
 	__u64 near6[64];        /* a bit for each hash of 32 bits that a subscriber's prefix may begin with */
 	__u64 own4[WEIR_OWN];   /* the instance in the upper half; all ones: free */
 	__u64 own6[WEIR_OWN][3];
 };
 
-WEIR_ASSERT(sizeof(struct weir_passed) == 32 && sizeof(struct weir_session) == 256);
-WEIR_ASSERT(__builtin_offsetof(struct weir_session, link) == 64);
-WEIR_ASSERT(__builtin_offsetof(struct weir_session, last) == 104);
-WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 128);
-WEIR_ASSERT(__builtin_offsetof(struct weir_session, down_passed) == 192);
+WEIR_ASSERT(sizeof(struct weir_lane) == 64 && sizeof(struct weir_session) == 192);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, to) == 32 && __builtin_offsetof(struct weir_session, dscp) == 48);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, tags) == 63);
+WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 64);
 WEIR_ASSERT(sizeof(struct weir_term) == 88 && sizeof(struct weir_list) == 1504);
-WEIR_ASSERT(sizeof(struct weir_hits) == 16 && sizeof(struct weir_places) == 9224);
+WEIR_ASSERT(sizeof(struct weir_hits) == 16 && sizeof(struct weir_places) == 9240);
 #endif

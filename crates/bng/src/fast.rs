@@ -20,7 +20,7 @@ pub(crate) use compile::{line_key, shared_key};
 pub use gateway::fast_path::{Counts, FastPathError, FastPort};
 pub use path::{FastPath, Publisher};
 pub(crate) use record::LENGTHS;
-pub use record::{Passed, Session};
+pub use record::{Lane, Session};
 
 use crate::config::Config;
 

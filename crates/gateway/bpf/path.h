@@ -29,6 +29,8 @@ SHARED(instances6, weir_instance6, WEIR_INSTANCES);
 SHARED(neighbours6, weir_link6, WEIR_NEIGHBOURS);
 SHARED(sessions, weir_session, 1);
 SHARED(session_index, weir_bucket, 1);
+SHARED(block_index, weir_bucket, 1);
+SHARED(blocks, weir_block, 1);
 SHARED(moved, weir_moved, 1);
 
 struct {
@@ -218,33 +220,75 @@ static __always_inline __u32 is_zero(__u64 value)
 	return ~(value | -value) >> 63;
 }
 
-static __always_inline struct weir_key *in_bucket(__u32 at, __u64 key)
+// The entry of a bucket that is as `key` above its lowest `below` bits; 0: there is none.
+static __always_inline __u64 in_bucket(void *index, __u32 at, __u64 key, const int below)
 {
-	struct weir_bucket *bucket = bpf_map_lookup_elem(&session_index, &at);
-	__u32 hits = 0;
+	const struct weir_bucket *bucket = bpf_map_lookup_elem(index, &at);
+	__u64 found = 0;
 
 	if (!bucket)
 		return 0;
 #pragma unroll
-	for (int n = 0; n < WEIR_KEYS; n++)
-		hits |= is_zero(bucket->keys[n].key ^ key) << n;
-	return hits ? &bucket->keys[first_of(hits) & (WEIR_KEYS - 1)] : 0;
+	for (int n = 0; n < WEIR_KEYS; n++) {
+		__u64 entry = *(const volatile __u64 *)&bucket->entries[n], unlike = (entry ^ key) >> below;
+
+		// All ones where nothing is unlike, without a branch.
+		found |= entry & (__u64)((__s64)(unlike - 1) >> 63);
+	}
+	return found;
 }
 
-// The entry of a key, in one of the two buckets it may be in. What it leads to has to be checked: it may be about to
-// change.
-static __always_inline struct weir_key *find(__u64 key)
+// The entry of a key in one of the two buckets of an index that it may be in; 0: there is none.
+static __always_inline __u64 in_index(void *index, __u32 bits, __u64 key, const int below)
+{
+	__u32 shift = 63 - (bits & 31);
+	__u64 value = key >> below, found = in_bucket(index, value * 0x9e3779b97f4a7c15ULL >> 1 >> shift, key, below);
+
+	return found ? found : in_bucket(index, value * 0xd6e8feb86659fd93ULL >> 1 >> shift, key, below);
+}
+
+// As find, of a key that is in no block: the hash of something.
+static __always_inline __u32 find_far(__u64 key)
 {
 	__u32 zero = 0;
-	struct weir_config *config_ = bpf_map_lookup_elem(&config, &zero);
+	const struct weir_config *settings = bpf_map_lookup_elem(&config, &zero);
 
-	if (!config_)
+	if (!settings || !(settings->far >> (key >> 62) & 1))
 		return 0;
-	__u32 bits = config_->key_bits & 31;
-	__u64 hash = key * 0x9e3779b97f4a7c15ULL;
-	struct weir_key *found = in_bucket(hash >> 1 >> (63 - bits), key);
+	__u64 entry = in_index(&session_index, settings->key_bits, key, WEIR_NUMBER_BITS);
 
-	return found ? found : in_bucket((__u32)hash >> 1 >> (31 - bits), key);
+	return entry ? (entry & ((1U << WEIR_NUMBER_BITS) - 1)) + 1 : 0;
+}
+
+// The number, and 1, of the session that a key leads to; 0: to none. It has to be checked: it may be about to change, and keys
+// of other prefixes may be equal.
+static __always_inline __u32 find(__u64 key)
+{
+	const int below = WEIR_NUMBER_BITS + WEIR_BLOCK_BITS;
+	__u32 zero = 0;
+	const struct weir_config *settings = bpf_map_lookup_elem(&config, &zero);
+
+	if (!settings)
+		return 0;
+	__u64 entry = in_index(&block_index, settings->block_bits, key >> below << below, below);
+
+	if (entry) {
+		__u32 at = entry & ((1U << WEIR_NUMBER_BITS) - 1);
+		const struct weir_block *block = bpf_map_lookup_elem(&blocks, &at);
+		__u32 place = key >> WEIR_NUMBER_BITS & ((1 << WEIR_BLOCK_BITS) - 1);
+		__u32 session = block ? *(const volatile __u32 *)&block->sessions[place] : 0;
+
+		if (session)
+			return session;
+	}
+	return find_far(key);
+}
+
+// Loads a line of a record that is needed later, so that the packet waits for all of its lines at once and not for one after the
+// other: no load passes a locked instruction.
+static __always_inline void request(const void *at)
+{
+	(void)*(const volatile __u8 *)at;
 }
 
 // From here on the session's packets are the user-space path's, until its worker gives it back.
@@ -316,6 +360,18 @@ static __always_inline int is_attended(const struct run *run, __u64 now)
 	return now - run->config->beat <= run->config->keep || now <= run->config->beat;
 }
 
+// Of eight routes from `at` on, the first that a destination matches; none: `found`.
+static __always_inline __u64 first_route(const struct weir_instance *table, const int at, __u32 to, __u64 found)
+{
+#pragma unroll
+	for (int n = at + 7; n >= at; n--) {
+		__u64 hit = -(__u64)is_zero((to & table->routes[n].mask) ^ table->routes[n].prefix);
+
+		found ^= (found ^ n) & hit;
+	}
+	return found;
+}
+
 // The next station of a packet that goes by its own destination; none: to be found out by the user-space path.
 static __always_inline struct weir_next *route(__u32 instance, __u32 to)
 {
@@ -325,12 +381,9 @@ static __always_inline struct weir_next *route(__u32 instance, __u32 to)
 	if (!table || !table->valid)
 		return 0;
 	// From the last one, of the shortest prefix, to the first. Free places match nothing.
-#pragma unroll
-	for (int n = WEIR_ROUTES - 1; n >= 0; n--) {
-		__u64 hit = -(__u64)is_zero((to & table->routes[n].mask) ^ table->routes[n].prefix);
-
-		found ^= (found ^ n) & hit;
-	}
+	if (table->count > 8)
+		found = first_route(table, 8, to, found);
+	found = first_route(table, 0, to, found);
 	if (found >= table->count)
 		return 0;
 	struct weir_route *entry = &table->routes[found & (WEIR_ROUTES - 1)];

@@ -16,7 +16,7 @@
 #define WEIR_INSTANCES 16   /* network instances */
 #define WEIR_NEIGHBOURS 1024 /* buckets of neighbours on our links, a power of two */
 #define WEIR_PORTS 4096     /* interface indexes */
-#define WEIR_KEYS 4         /* entries of a bucket of the session index */
+#define WEIR_KEYS 8         /* entries of a bucket of the session index: a cache line of them */
 #define WEIR_CPUS 1024
 #define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
 #define WEIR_NONE8 0xff
@@ -38,10 +38,15 @@
 #define WEIR_GATEWAY 1
 #define WEIR_ON_LINK 2
 
-/* Key of the session index: the kind in the top bits, then the network instance and the address, or what weir_prefix_key
- * makes of an instance and an IPv6 prefix of 64 bits. A gateway may use the top bit for another kind. */
+/* Key of a session: the kind in the top two bits, 38 bits of its own (the network instance and the address, or what
+ * weir_prefix_key makes of an instance and an IPv6 prefix), 24 bits of zero, where an entry of the session index has the
+ * session's number. One kind is the gateway's own. Keys that follow each other, as those of address pools and VLAN ranges, share
+ * a block: 4 bytes for each, so that a CPU's caches hold the blocks of 256,000 sessions. Others are in the session index. */
 #define WEIR_KEY_ADDRESS (1ULL << 62)
-#define WEIR_KEY_PREFIX (1ULL << 61)
+#define WEIR_KEY_PREFIX (2ULL << 62)
+#define WEIR_KEY_OWN (3ULL << 62)
+#define WEIR_NUMBER_BITS 24
+#define WEIR_BLOCK_BITS 6   /* of a key: its place in its block */
 
 /* Places of weir_cpu.counts. The gateway names its own reasons to drop a packet. */
 enum {
@@ -58,7 +63,7 @@ struct weir_meter {
 	__u64 full_at;
 	__u64 per_byte;         /* time that a byte takes, in 2^-24 ns */
 	__u64 depth;            /* time that the whole bucket takes, in 2^-8 ns */
-	__u64 spare;
+	__u64 own;              /* the gateway's */
 };
 
 /* The next station of a packet. */
@@ -139,14 +144,12 @@ struct weir_port {
 	__u64 v6[WEIR_ADDRESSES6][2];
 };
 
-struct weir_key {
-	__u64 key;
-	__u32 session;
-	__u32 end;              /* of a TEID: place among the session's endpoints */
+struct weir_bucket {
+	__u64 entries[WEIR_KEYS]; /* 0: free */
 };
 
-struct weir_bucket {
-	struct weir_key keys[WEIR_KEYS];
+struct weir_block {
+	__u32 sessions[1 << WEIR_BLOCK_BITS]; /* a number and 1; 0: none */
 };
 
 struct weir_cpu {
@@ -168,14 +171,23 @@ struct weir_config {
 	__u64 keep;             /* for how many ns behind that packets are taken */
 	__u32 layout;           /* WEIR_LAYOUT of the gateway */
 	__u32 workers;
-	__u64 spare[4];
+	__u32 block_bits;       /* 2^this buckets of the index of blocks */
+	__u32 far;              /* a bit for each kind of which keys are in the session index */
+	__u64 spare[3];
 };
 
-static inline __attribute__((always_inline)) __u64 weir_prefix_key(__u32 instance, __u64 prefix)
+static inline __attribute__((always_inline)) __u64 weir_address_key(__u32 instance, __u32 address)
 {
-	__u64 mixed = (prefix + instance * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
+	return WEIR_KEY_ADDRESS | ((__u64)instance << 32 | address) << WEIR_NUMBER_BITS;
+}
 
-	return WEIR_KEY_PREFIX | ((mixed ^ mixed >> 32) & (WEIR_KEY_PREFIX - 1));
+/* `upper`: of the address, of which the prefix is the first `len` bits, up to 64. */
+static inline __attribute__((always_inline)) __u64 weir_prefix_key(__u32 instance, __u64 upper, __u32 len)
+{
+	__u64 unit = upper >> ((64 - len) & 63), of = instance << 8 | len;
+	__u64 mixed = ((unit >> WEIR_BLOCK_BITS) + of * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
+
+	return WEIR_KEY_PREFIX | (mixed >> 32 << WEIR_BLOCK_BITS | (unit & ((1 << WEIR_BLOCK_BITS) - 1))) << WEIR_NUMBER_BITS;
 }
 
 #define WEIR_ASSERT(what) _Static_assert(what, #what)
@@ -185,6 +197,7 @@ WEIR_ASSERT(sizeof(struct weir_route) == 48 && sizeof(struct weir_instance) == 7
 WEIR_ASSERT(sizeof(struct weir_neighbour) == 64 && sizeof(struct weir_neighbour6) == 64);
 WEIR_ASSERT(sizeof(struct weir_port) == 128 && __builtin_offsetof(struct weir_port, v4) == 32);
 WEIR_ASSERT(sizeof(struct weir_route6) == 72 && sizeof(struct weir_instance6) == 1168);
+WEIR_ASSERT(sizeof(struct weir_block) == 256);
 WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 192);
 WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
 #endif

@@ -20,6 +20,7 @@ mod attach;
 mod before;
 mod bucket;
 mod moving;
+mod index; // what leads to a session
 mod path;
 mod record;
 mod tables;
@@ -28,7 +29,7 @@ pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, kee
 pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
 pub use moving::{InKernel, InKernelSessions, Kernel};
-pub use path::{Counts, FastPath, FastPathError, ProgramSpec};
+pub use path::{Counts, FastPath, FastPathError, ProgramSpec, cpus};
 pub use port::Moderation;
-pub use record::{KEY_ADDRESS, KEY_PREFIX, Meter, Next, SharedRecord, State, WAYS, prefix_key};
+pub use record::{KEY_OWN, Meter, NUMBER_BITS, Next, SharedRecord, State, WAYS, address_key, prefix_key};
 pub use tables::{FastPort, MapEntries, Publisher, Side, write};

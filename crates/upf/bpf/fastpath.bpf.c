@@ -232,15 +232,21 @@ static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __
 
 	if (!read_user(data + at, end, room, &user))
 		return OTHER;
-	struct weir_key *key = find(WEIR_KEY_TEID | teid);
+	__u32 at_key = find(WEIR_KEY_TEID | (__u64)teid << WEIR_NUMBER_BITS), number = at_key - 1, hits = 0;
 
-	if (!key)
+	if (!at_key)
 		return OTHER;
-	__u32 number = key->session, endpoint = key->end & (WEIR_ENDS - 1);
 	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
 
-	if (!session || !is_taken(session) || session->teids[endpoint] != teid)
+	if (!session || !is_taken(session))
 		return OTHER;
+#pragma unroll
+	for (int n = 0; n < WEIR_ENDS; n++)
+		hits |= is_zero(session->teids[n] ^ teid) << n;
+	if (!hits)
+		return OTHER;
+	__u32 endpoint = first_of(hits) & (WEIR_ENDS - 1);
+
 	__u32 traits = traits_of(&user, endpoint, qfi);
 	int verdict = user.is6 ? up6(run, session, number, &user, traits, &found) :
 				 up4(run, session, number, &user, traits, &found);
@@ -358,12 +364,11 @@ static __always_inline int into_tunnel(struct run *run, const struct user *user,
 static __always_inline struct weir_session *session_of(struct run *run, const struct user *user, __u32 *number)
 {
 	__u32 instance = run->port->instance;
-	struct weir_key *key = find(user->is6 ? weir_prefix_key(instance, user->dst6[0]) :
-						WEIR_KEY_ADDRESS | (__u64)instance << 32 | user->dst);
+	__u32 found = find(user->is6 ? weir_prefix_key(instance, user->dst6[0], 64) : weir_address_key(instance, user->dst));
 
-	if (!key)
+	if (!found)
 		return 0;
-	*number = key->session;
+	*number = found - 1;
 	return bpf_map_lookup_elem(&sessions, number);
 }
 

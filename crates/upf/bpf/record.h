@@ -7,7 +7,7 @@
 
 #define WEIR_ENDS 4         /* tunnel endpoints of a session */
 #define WEIR_CELLS 4        /* buckets, and counts, of a session */
-#define WEIR_LAYOUT 1       /* of all that is here and in shared.h: one more with each change of it */
+#define WEIR_LAYOUT 2       /* of all that is here and in shared.h: one more with each change of it */
 
 /* Reasons to drop a packet. */
 #define WEIR_GATE_CLOSED WEIR_OWN_REASON0
@@ -26,7 +26,7 @@
 #define WEIR_CONTAINER 2
 
 /* A key of the session index that is a TEID. */
-#define WEIR_KEY_TEID (1ULL << 63)
+#define WEIR_KEY_TEID WEIR_KEY_OWN
 
 struct weir_tally {
 	__u64 bytes;

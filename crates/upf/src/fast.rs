@@ -20,7 +20,7 @@ mod record;
 pub(crate) use compile::{Cells, meter_from_kernel, tally_from_kernel};
 pub use compile::{Compiled, NotEligible, compile};
 pub use gateway::fast_path::{Counts, FastPathError, FastPort};
-pub(crate) use gateway::fast_path::{KEY_ADDRESS, prefix_key};
+pub(crate) use gateway::fast_path::{NUMBER_BITS, address_key, prefix_key};
 pub(crate) use path::state_before;
 pub use path::{FastPath, Publisher};
 pub(crate) use record::{KEY_TEID, Meter, Tally};

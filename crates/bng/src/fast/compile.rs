@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use gateway::fast_path::{Offset, bucket_to_kernel};
+use gateway::fast_path::{KEY_OWN, NUMBER_BITS, Offset, bucket_to_kernel};
 use table::bucket;
-use wire::Outer;
+use wire::{Outer, ethertype};
 
 use super::FastPath;
-use super::record::{self, KEY_LINE, Passed, Session, flag};
+use super::record::{KEY_SHARED, Lane, Session, flag};
 use crate::config::{GroupPlan, ProfilePlan};
 use crate::link::Line;
 use crate::record::{Head, Meter, NO_PREFIX, flags};
@@ -26,6 +26,7 @@ pub enum NotEligible {
     Rate,
     Port,
     InstanceRoutes,
+    Header,
     Moves,
 }
 
@@ -42,23 +43,49 @@ impl fmt::Display for NotEligible {
             Self::Rate => "a rate below 1 kbit/s",
             Self::Port => "its port has no fast_path",
             Self::InstanceRoutes => "its VRF has more than 16 routes of IPv4 or of IPv6",
+            Self::Header => "its link header has a tag of another type than 0x8100, 0x88a8, 0x9100",
             Self::Moves => "its group moves between workers",
         })
     }
 }
 
+/// Types of tags that have a number in the program's records, and that of a tag that is not there.
+const TAGS: [u16; 3] = [ethertype::VLAN, ethertype::SERVICE_VLAN, 0x9100];
+const NO_TAG: u8 = 3;
+
+/// A line as one number: the port, the outer VLAN, the inner one.
+fn line_number(line: Line) -> u32 {
+    u32::from(line.port) << 24 | u32::from(line.s_vlan) << 12 | u32::from(line.c_vlan)
+}
+
 /// A line as a key of the program's index.
 pub(crate) fn line_key(line: Line) -> u64 {
-    KEY_LINE | u64::from(line.port) << 24 | u64::from(line.s_vlan) << 12 | u64::from(line.c_vlan)
+    KEY_OWN | u64::from(line_number(line)) << NUMBER_BITS
 }
 
 /// The key of a line of a shared VLAN pair (N:1).
 pub(crate) fn shared_key(line: Line, mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;
     let mac = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    let line = line_key(line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let line = u64::from(line_number(line)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = mac.wrapping_add(line).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    KEY_LINE | mixed ^ mixed >> 32
+    KEY_OWN | KEY_SHARED | mixed >> 27 << NUMBER_BITS
+}
+
+/// How many tags a link header has, and the numbers of their types; none: one that has none.
+fn tags_of(link: &[u8], tags: u8) -> Option<u8> {
+    let number = |at: usize| {
+        let kind = wire::fast::be16(link, at)?;
+        TAGS.iter().position(|known| *known == kind).map(|number| number as u8)
+    };
+    let outer = if tags > 0 { number(12)? } else { NO_TAG };
+    let inner = if tags > 1 { number(16)? } else { NO_TAG };
+    Some(tags | outer << 2 | inner << 4)
+}
+
+/// Eight numbers of `bits` bits each, the first lowest.
+fn packed(numbers: [u8; 8], bits: u32) -> u64 {
+    numbers.iter().rev().fold(0, |packed, number| packed << bits | u64::from(*number) & ((1 << bits) - 1))
 }
 
 /// What the program has of a subscriber: of its head, its group and profile, and its meters, downstream first.
@@ -88,42 +115,39 @@ pub fn compile(
     if let Some((_, why)) = refused.into_iter().find(|(is, _)| *is) {
         return Err(why);
     }
-    let outer = head.link.get(..head.link_len.into()).and_then(|link| Outer::parse(link).ok());
-    let line = Line::of(head.port, &outer.ok_or(NotEligible::NoRoom)?);
+    let link = head.link.get(..head.link_len.into()).unwrap_or_default();
+    let outer = Outer::parse(link).map_err(|_| NotEligible::Header)?;
+    let line = Line::of(head.port, &outer);
+    let tags = tags_of(link, outer.tags).ok_or(NotEligible::Header)?;
+    let [to, from] = [0, 6].map(|at| wire::fast::array(link, at).unwrap_or_default());
     let is_metered = |meter: &Meter| meter.rate.rate != bucket::Rate::UNLIMITED;
     let flags = [
         (head.flags & flags::LEARNT != 0, flag::LEARNT),
         (group.shared, flag::SHARED_LINE),
         (is_metered(down), flag::METERED_DOWN),
         (is_metered(up), flag::METERED_UP),
+        (profile.dscp.is_some(), flag::MARKED),
     ];
     let cell = |meter: &Meter| bucket_to_kernel(&meter.rate, &meter.bucket, offset).ok_or(NotEligible::Rate);
+    let last = up.bucket.last_ns.saturating_add_signed(offset);
     Ok(Session {
         state: 0,
         ipv4: head.ipv4,
-        handle: head.handle,
-        instance: head.instance,
-        worker,
-        line: line_key(line),
         wan: head.wan,
         pd: head.pd,
-        pd_mask: u64::MAX << (64 - u32::from(head.pd_len)).min(63),
+        line: line_number(line),
         mtu: head.mtu,
+        worker,
+        to,
+        from,
         acl: head.acl,
-        overhead: head.overhead,
+        dscp: packed(profile.dscp.unwrap_or_default(), 6),
+        classes: packed(profile.pcp, 3) as u32 | u32::from(head.pd_len) << 24,
         flags: flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum(),
-        port: head.port,
-        len: head.link_len,
-        spare: [0; 6],
-        link: head.link,
-        spare2: [0; 2],
-        pcp: profile.pcp.map(|pcp| pcp << 5),
-        dscp: profile.dscp.unwrap_or([record::NONE8; 8]),
-        last: up.bucket.last_ns.saturating_add_signed(offset),
-        spare3: [0; 16],
-        down: cell(down)?,
-        up: cell(up)?,
-        down_passed: Passed::NONE,
-        up_passed: Passed::NONE,
+        overhead: head.overhead,
+        instance: u8::try_from(head.instance).map_err(|_| NotEligible::InstanceRoutes)?,
+        tags,
+        down: Lane::new(cell(down)?, last),
+        up: Lane::new(cell(up)?, last),
     })
 }

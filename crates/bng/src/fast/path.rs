@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use dataplane::acl::{AccessList, AccessLists, Action, Direction, PortRange, Rule};
 use dataplane::forward::{Forwarding, Plan, prefix4, prefix6};
 use gateway::fast_path::{self, FastPathError, FastPort, ProgramSpec};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromZeros, IntoBytes};
 
-use super::record::{LAYOUT, LENGTHS, List, OWN, Passed, Places, Session, TERMS, Term, traits};
+use super::record::{LAYOUT, LENGTHS, Lane, List, OWN, Places, Session, TERMS, Term, traits};
 use crate::steer::Directory;
 
 /// Places of its own maps.
@@ -21,19 +21,23 @@ const HITS: usize = 2;
 
 /// The in-kernel path of a broadband gateway: one for all its workers and ports.
 #[derive(Debug)]
-pub struct FastPath(fast_path::FastPath);
+pub struct FastPath {
+    path: fast_path::FastPath,
+    /// Rules of access lists whose hits are counted, on each CPU.
+    counters: u32,
+}
 
 impl Deref for FastPath {
     type Target = fast_path::FastPath;
 
     fn deref(&self) -> &fast_path::FastPath {
-        &self.0
+        &self.path
     }
 }
 
 impl AsRef<fast_path::FastPath> for FastPath {
     fn as_ref(&self) -> &fast_path::FastPath {
-        &self.0
+        &self.path
     }
 }
 
@@ -44,6 +48,7 @@ impl FastPath {
     /// # Errors
     /// [`FastPathError`].
     pub fn load(subscribers: u32, workers: u16, counters: u32) -> Result<Self, FastPathError> {
+        let counters = counters.max(1);
         let spec = ProgramSpec {
             object: include_bytes!("../../bpf/fastpath.bpf.o"),
             layout: LAYOUT,
@@ -51,10 +56,10 @@ impl FastPath {
             // Its line, its IPv4 address, its WAN prefix, its delegated prefix.
             keys: 4,
             places: workers.max(1),
-            maps: &[("places", 0), ("lists", 0), ("hits", counters.max(1))],
+            maps: &[("places", 0), ("lists", 0), ("hits", counters.saturating_mul(fast_path::cpus()))],
             reasons: ["acl_denied", "subscriber_rate", ""],
         };
-        fast_path::FastPath::load(&spec, subscribers, workers).map(Self)
+        Ok(Self { path: fast_path::FastPath::load(&spec, subscribers, workers)?, counters })
     }
 
     /// Whether the program has the access list of that number; of none (0) always.
@@ -71,10 +76,12 @@ impl FastPath {
 
     /// Packets and bytes that the rule of that counter has matched in the kernel.
     pub fn hits(&self, counter: u32) -> (u64, u64) {
-        match self.own(HITS).get(counter as usize) {
-            [packets, bytes] => (packets.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)),
-            _ => (0, 0),
-        }
+        let hits = self.own(HITS);
+        let on_each = (counter as usize..hits.len()).step_by(self.counters as usize).map(|at| hits.get(at));
+        on_each.filter(|_| counter < self.counters).fold((0, 0), |(packets, bytes), words| match words {
+            [p, b] => (packets + p.load(Ordering::Relaxed), bytes + b.load(Ordering::Relaxed)),
+            _ => (packets, bytes),
+        })
     }
 
     /// A subscriber's record as the program has it now.
@@ -84,12 +91,12 @@ impl FastPath {
         zerocopy::transmute!(bytes)
     }
 
-    /// What has passed of a subscriber there, downstream first.
-    pub fn passed(&self, number: u32) -> [Passed; 2] {
-        const AT: usize = std::mem::offset_of!(Session, down_passed);
-        let mut bytes = [0; size_of::<[Passed; 2]>()];
+    /// A subscriber's directions there, downstream first.
+    pub fn lanes(&self, number: u32) -> [Lane; 2] {
+        const AT: usize = std::mem::offset_of!(Session, down);
+        let mut bytes = [0; size_of::<[Lane; 2]>()];
         self.sessions().read(number as usize, AT, &mut bytes);
-        FromBytes::read_from_bytes(&bytes).unwrap_or([Passed::NONE; 2])
+        zerocopy::transmute!(bytes)
     }
 }
 
@@ -136,7 +143,7 @@ impl Publisher {
 
     /// Whose addresses are whose, from now on; `lengths`: of subscribers' IPv6 prefixes, 0 behind the last.
     pub fn publish_places(&mut self, directory: &Directory, lengths: [u8; LENGTHS]) {
-        let bytes = places(directory, lengths).as_bytes().to_vec();
+        let bytes = places(directory, lengths, self.path().counters).as_bytes().to_vec();
         if bytes != self.places {
             let path = self.path().clone();
             fast_path::write(&path, &[(path.own(PLACES), 0, bytes.clone())]);
@@ -149,7 +156,7 @@ impl Publisher {
 fn list_entry(list: &AccessList) -> List {
     let mut entry = List::new_zeroed();
     let Some((rules, default)) = list.few(TERMS) else { return entry };
-    entry.valid = 1;
+    (entry.valid, entry.count) = (1, rules.len() as u32); // TERMS at most
     entry.terms = [Term::NOTHING; TERMS + 1];
     entry.terms.iter_mut().zip(rules).for_each(|(term, rule)| *term = term_of(rule));
     let deny = u32::from(default.action == Action::Deny);
@@ -204,8 +211,9 @@ fn prefix(prefix: Option<(IpAddr, u8)>) -> ([u64; 2], [u64; 2]) {
 
 /// What packets from subscribers are not forwarded to in the kernel, and where subscribers' prefixes are looked up; invalid
 /// where the gateway has too many addresses of its own.
-fn places(directory: &Directory, lengths: [u8; LENGTHS]) -> Places {
+fn places(directory: &Directory, lengths: [u8; LENGTHS], counters: u32) -> Places {
     let mut places = Places::new_zeroed();
+    places.counters = counters;
     let (near4, near6) = directory.near();
     places.near4.copy_from_slice(near4);
     places.near6.copy_from_slice(near6);
@@ -229,6 +237,7 @@ fn places(directory: &Directory, lengths: [u8; LENGTHS]) -> Places {
              outside of its subscribers' slices"
         );
     }
+    (places.own4_count, places.own6_count) = (own4.len() as u32, own6.len() as u32); // OWN at most, or not valid
     places.own4 = [u64::MAX; OWN];
     places.own6 = [[u64::MAX; 3]; OWN];
     places.own4.iter_mut().zip(own4).for_each(|(to, own)| *to = own);

@@ -10,11 +10,9 @@ pub const OWN: usize = 16;
 /// Lengths of subscribers' IPv6 prefixes.
 pub const LENGTHS: usize = 4;
 /// Of all that is here and in what is shared: one more with each change of it.
-pub const LAYOUT: u32 = 1;
-/// In place of a DSCP: the packet keeps its own.
-pub const NONE8: u8 = u8::MAX;
-/// The kind of a key of the session index that is a line.
-pub const KEY_LINE: u64 = 1 << 63;
+pub const LAYOUT: u32 = 2;
+/// In the key of a line of a shared VLAN pair, of which the hardware address is a part.
+pub const KEY_SHARED: u64 = 1 << 61;
 
 /// Bits of [`Session::flags`].
 pub mod flag {
@@ -22,6 +20,7 @@ pub mod flag {
     pub const SHARED_LINE: u8 = 2;
     pub const METERED_DOWN: u8 = 4;
     pub const METERED_UP: u8 = 8;
+    pub const MARKED: u8 = 16;
 }
 
 /// Bits of [`Term::traits`], beside protocol, DSCP and version.
@@ -31,14 +30,13 @@ pub mod traits {
 }
 
 fast_path_records! {
-    /// What passed in one direction: IPv4, IPv6.
-    Passed { packets: [u64; 2], bytes: [u64; 2], }
+    /// One direction of a subscriber: its policer, of which `own` is when a packet came last, in nanoseconds of the kernel's
+    /// clock; what passed, IPv4 and IPv6.
+    Lane { meter: Meter, packets: [u64; 2], bytes: [u64; 2], }
     /// A subscriber as the program has it.
     Session {
-        state: u32, ipv4: u32, handle: u32, instance: u16, worker: u16, line: u64, wan: u64, pd: u64, pd_mask: u64,
-        mtu: u16, acl: [u16; 2], overhead: u8, flags: u8, port: u8, len: u8, spare: [u8; 6], link: [u8; 22],
-        spare2: [u8; 2], pcp: [u8; 8], dscp: [u8; 8], last: u64, spare3: [u8; 16], down: Meter, up: Meter,
-        down_passed: Passed, up_passed: Passed,
+        state: u32, ipv4: u32, wan: u64, pd: u64, line: u32, mtu: u16, worker: u16, to: [u8; 6], from: [u8; 6],
+        acl: [u16; 2], dscp: u64, classes: u32, flags: u8, overhead: u8, instance: u8, tags: u8, down: Lane, up: Lane,
     }
     /// A rule of an access list; IPv4 addresses are the lower half's lower half.
     Term {
@@ -46,16 +44,18 @@ fast_path_records! {
         src_lo: u16, src_span: u16, dst_lo: u16, dst_span: u16, counter: u32, deny: u32,
     }
     /// An access list; what no rule matches is the last entry's.
-    List { valid: u32, spare: u32, terms: [Term; TERMS + 1], }
+    List { valid: u32, count: u32, terms: [Term; TERMS + 1], }
     /// Addresses that packets from subscribers are not forwarded to in the kernel.
     Places {
-        valid: u32, lengths: [u8; LENGTHS], near4: [u64; 1024], near6: [u64; 64], own4: [u64; OWN], own6: [[u64; 3]; OWN],
+        valid: u32, lengths: [u8; LENGTHS], own4_count: u32, own6_count: u32, counters: u32, spare: u32, near4: [u64; 1024], near6: [u64; 64], own4: [u64; OWN], own6: [[u64; 3]; OWN],
     }
 }
 
-impl Passed {
-    /// Nothing has passed.
-    pub const NONE: Self = Self { packets: [0; 2], bytes: [0; 2] };
+impl Lane {
+    /// Nothing has passed, and the last packet came at `last`.
+    pub fn new(meter: Meter, last: u64) -> Self {
+        Self { meter: Meter { own: last, ..meter }, packets: [0; 2], bytes: [0; 2] }
+    }
 }
 
 impl Term {
@@ -78,9 +78,8 @@ impl Term {
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<Passed>() == 32 && size_of::<Session>() == 256);
-    assert!(offset_of!(Session, link) == 64 && offset_of!(Session, last) == 104);
-    assert!(offset_of!(Session, down) == 128 && offset_of!(Session, down_passed) == 192);
-    assert!(size_of::<Term>() == 88 && size_of::<List>() == 1504 && size_of::<Places>() == 9224);
+    assert!(size_of::<Lane>() == 64 && size_of::<Session>() == 192 && offset_of!(Session, to) == 32);
+    assert!(offset_of!(Session, dscp) == 48 && offset_of!(Session, tags) == 63 && offset_of!(Session, down) == 64);
+    assert!(size_of::<Term>() == 88 && size_of::<List>() == 1504 && size_of::<Places>() == 9240);
     assert!(cfg!(target_endian = "little"));
 };

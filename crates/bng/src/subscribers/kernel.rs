@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gateway::fast_path::{self, InKernel, InKernelSessions, KEY_ADDRESS, bucket_from_kernel, prefix_key};
+use gateway::fast_path::{self, InKernel, InKernelSessions, address_key, bucket_from_kernel, prefix_key};
 use table::bucket;
 use table::records::LineId;
 
@@ -21,7 +21,7 @@ const CLOSED: bucket::State = bucket::State { credit: 0, last_ns: u64::MAX };
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     key: u64,
-    /// Another's may be equal: the record is compared.
+    /// It is the hash of something: another's may be equal.
     is_mixed: bool,
 }
 
@@ -108,14 +108,13 @@ impl Subscribers {
         let Some((kernel, record)) = self.kernel.as_deref().zip(self.record_of(handle)) else { return };
         let Some(number) = kernel.number(handle) else { return };
         let (there, offset, now) = (kernel.path.session(number), kernel.offset, kernel.now());
-        let last = there.last.saturating_add_signed(-offset).min(now);
-        let parts = [(false, &there.down, &there.down_passed, now), (true, &there.up, &there.up_passed, last)];
-        for (is_up, cell, passed, at) in parts {
+        let last = there.up.meter.own.saturating_add_signed(-offset).min(now);
+        for (is_up, lane, at) in [(false, &there.down, now), (true, &there.up, last)] {
             if let Some(meter) = self.meter_mut(record, is_up) {
-                meter.bucket = bucket_from_kernel(&meter.rate, cell, at, offset);
+                meter.bucket = bucket_from_kernel(&meter.rate, &lane.meter, at, offset);
                 for family in 0..2 {
-                    meter.packets[family] += passed.packets[family];
-                    meter.bytes[family] += passed.bytes[family];
+                    meter.packets[family] += lane.packets[family];
+                    meter.bytes[family] += lane.bytes[family];
                 }
             }
         }
@@ -166,9 +165,9 @@ impl Subscribers {
             Some(mac) => Key { key: shared_key(spec.line, mac), is_mixed: true },
             None => Key { key: line_key(spec.line), is_mixed: false },
         };
-        let address = spec.ipv4.map(|to| KEY_ADDRESS | u64::from(instance) << 32 | u64::from(to));
-        let prefixes = spec.wan.into_iter().chain(spec.pd.map(|(pd, _)| pd));
-        let prefixes = prefixes.map(|upper| Key { key: prefix_key(instance, upper), is_mixed: true });
+        let address = spec.ipv4.map(|to| address_key(instance, to));
+        let prefixes = spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd);
+        let prefixes = prefixes.map(|(upper, len)| Key { key: prefix_key(instance, upper, len), is_mixed: false });
         let address = address.map(|key| Key { key, is_mixed: false });
         std::iter::once(line).chain(address).chain(prefixes).collect()
     }
@@ -183,7 +182,7 @@ impl Subscribers {
     fn link_kernel(&mut self, handle: u32, path: &FastPath, number: u32) -> bool {
         let keys = self.keys_of(handle);
         let link =
-            |key: &Key| if key.is_mixed { path.link_mixed(key.key, number) } else { path.link(key.key, number, 0) };
+            |key: &Key| if key.is_mixed { path.link_mixed(key.key, number) } else { path.link(key.key, number) };
         let linked = keys.iter().all(link);
         if !linked {
             keys.iter().for_each(|key| path.unlink(key.key, number));
@@ -297,7 +296,7 @@ impl Subscribers {
             return;
         }
         let Some((kernel, number)) = self.kernel.as_deref().and_then(|k| Some((k, k.number(handle)?))) else { return };
-        let [down, up] = kernel.path.passed(number);
+        let [down, up] = kernel.path.lanes(number);
         for family in 0..2 {
             usage.up_packets[family] += up.packets[family];
             usage.up_bytes[family] += up.bytes[family];

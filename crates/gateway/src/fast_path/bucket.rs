@@ -18,12 +18,12 @@ pub fn bucket_to_kernel(config: &bucket::Config, state: &bucket::State, offset: 
     let per_byte = (8_000_000_000u128 << BYTE_FRACTION).checked_add(rate / 2)?.checked_div(rate)?;
     let per_byte = u64::try_from(per_byte).ok().filter(|time| *time < 1 << 48)?;
     if config.rate == bucket::Rate::UNLIMITED {
-        return Some(Meter { full_at: 0, per_byte: 0, depth: 0, spare: 0 });
+        return Some(Meter { full_at: 0, per_byte: 0, depth: 0, own: 0 });
     }
     let depth = nano_bits(u128::try_from(config.depth).ok()?)?;
     let missing = nano_bits(u128::try_from(config.depth.saturating_sub(state.credit)).unwrap_or(0))?;
     let last = state.last_ns.saturating_add_signed(offset) << FRACTION;
-    Some(Meter { full_at: last.saturating_add(missing), per_byte, depth, spare: 0 })
+    Some(Meter { full_at: last.saturating_add(missing), per_byte, depth, own: 0 })
 }
 
 /// The bucket again, with what it holds at the worker's time `now`.

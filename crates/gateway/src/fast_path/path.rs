@@ -11,7 +11,8 @@ use std::time::Duration;
 use port::bpf::{BpfError, Object, Program, SharedWords, monotonic_ns, possible_cpus};
 
 use super::before::Before;
-use super::record::{self, BUCKET, CONFIG, CPU, KEY_ADDRESS, LIST, MOVED, MOVED_AT, SharedRecord, State};
+use super::index::{self, Index};
+use super::record::{self, CONFIG, CPU, LIST, MOVED, MOVED_AT, NUMBER_BITS, SharedRecord, State};
 use crate::snapshot::KernelCounters;
 
 /// The programs of an object: of packets, and of those that no port takes.
@@ -21,13 +22,12 @@ const ALONE: &str = "weir_alone";
 const BEAT_AT: usize = 1;
 const KEEP_AT: usize = 2;
 pub(super) const LAYOUT_AT: usize = 3;
+const FAR_AT: usize = 4;
 /// The most CPUs and workers there is room for.
 const CPUS: u32 = 1024;
 const WORKERS: u32 = 256;
 /// Words of a set of ports.
 const PORT_WORDS: usize = 4;
-/// Keys of the index of the gateway's own kind.
-const OWN_KIND: u64 = 1 << 63;
 
 /// What a gateway's program is: its object has all maps of `bpf/path.h` and, as `session`, a record that begins with its
 /// state and 32 bits of the gateway's own.
@@ -86,10 +86,8 @@ pub struct FastPath {
     sessions: SharedWords,
     /// Maps of the gateway's own, in the order of its [`ProgramSpec`].
     own: Vec<SharedWords>,
-    index: SharedWords,
+    index: Index,
     moved: SharedWords,
-    /// Held by whoever changes the index.
-    writer: Mutex<()>,
     /// What a process before has left.
     before: Mutex<Option<Arc<Before>>>,
     /// Its program is out of use, and its counts final.
@@ -171,15 +169,18 @@ impl FastPath {
         }
         let sessions = sessions.max(1);
         // Whoever waits for all CPUs looks at no more than there are.
-        let cpus = possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS);
-        // Three of four places are in use at most.
-        let buckets = sessions.saturating_mul(spec.keys).div_ceil(3).next_power_of_two().max(4);
+        let cpus = cpus();
+        let records = u64::from(sessions) * u64::from(spec.places);
+        let most = 1 << NUMBER_BITS;
+        if records > most {
+            return Err(FastPathError::TooMany { what: "sessions of all workers", count: records, most });
+        }
         let mut sizes = vec![
-            ("sessions", sessions.saturating_mul(spec.places.into())),
-            ("session_index", buckets),
+            ("sessions", records as u32), // as many as a number counts
             ("cpus", cpus),
             ("moved", workers.max(1).into()),
         ];
+        sizes.extend(index::sizes(sessions, spec.keys));
         sizes.extend(spec.maps.iter().filter(|(_, entries)| *entries > 0));
         let mut object = Object::load(spec.object, &[PROGRAM, ALONE], &sizes)?;
         let path = Self {
@@ -196,17 +197,17 @@ impl FastPath {
             neighbours6: object.take_shared("neighbours6")?,
             sessions: object.take_shared("sessions")?,
             own: spec.maps.iter().map(|(name, _)| object.take_shared(name)).collect::<Result<_, _>>()?,
-            index: object.take_shared("session_index")?,
+            index: Index::of(&mut object)?,
             moved: object.take_shared("moved")?,
-            writer: Mutex::new(()),
             before: Mutex::new(None),
             is_over: AtomicBool::new(false),
             object,
         };
         debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
         debug_assert_eq!(path.sessions.get(0).len(), spec.session / 8);
-        debug_assert_eq!((path.index.get(0).len(), path.moved.get(0).len()), (BUCKET / 8, LIST / 8));
-        path.set_config(true, buckets.trailing_zeros());
+        debug_assert_eq!(path.moved.get(0).len(), LIST / 8);
+        path.set_config(true);
+        path.set_far(0);
         let words = [monotonic_ns(), u64::MAX, u64::from(spec.layout) | u64::from(path.workers) << 32];
         path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
         Ok(path)
@@ -315,15 +316,15 @@ impl FastPath {
         self.object.map("user_space")?.set_fd(ifindex, program)
     }
 
-    fn set_config(&self, paused: bool, key_bits: u32) {
+    fn set_config(&self, paused: bool) {
         debug_assert_eq!(self.config.get(0).len(), CONFIG / 8);
-        let word = u64::from(paused) | u64::from(key_bits) << 32;
+        let word = u64::from(paused) | u64::from(self.index.bits().0) << 32;
         self.config.get(0)[0].store(word, Ordering::SeqCst);
     }
 
     /// From now on the program takes packets, or leaves them all to the user-space path.
     pub fn set_running(&self, running: bool) {
-        self.set_config(!running, self.index.len().trailing_zeros());
+        self.set_config(!running);
     }
 
     /// Whether it takes packets.
@@ -429,52 +430,25 @@ impl FastPath {
         (0..self.cpus.len()).map(started).fold(0, u64::wrapping_add)
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(|e| e.into_inner())
+    /// Has a key lead to a session; false: there is no room, or it is a prefix's that another session's is equal to.
+    pub fn link(&self, key: u64, number: u32) -> bool {
+        self.index.link(key, number, &|kinds| self.set_far(kinds))
     }
 
-    /// The two buckets a key may be in.
-    fn buckets(&self, key: u64) -> [usize; 2] {
-        let bits = self.index.len().trailing_zeros();
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        [(hash >> 1 >> (63 - bits)) as usize, (hash as u32 >> 1 >> (31 - bits)) as usize]
-    }
-
-    /// Has a key lead to a session; false: there is no room, or it is another one's of the same hash, and it does not lead
-    /// there.
-    pub fn link(&self, key: u64, number: u32, end: u32) -> bool {
-        self.link_key((key, key & (OWN_KIND | KEY_ADDRESS) == 0), number, end)
-    }
-
-    /// As [`link`](Self::link), of a key that another session's may be equal to.
+    /// As [`link`](Self::link), of a key that is the hash of something.
     pub fn link_mixed(&self, key: u64, number: u32) -> bool {
-        self.link_key((key, true), number, 0)
-    }
-
-    fn link_key(&self, (key, is_mixed): (u64, bool), number: u32, end: u32) -> bool {
-        let _writer = self.lock();
-        let places = || self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2));
-        let is = |wanted: u64| move |place: &&[AtomicU64]| place[0].load(Ordering::Relaxed) == wanted;
-        let found = places().find(is(key));
-        let is_others = |place: &[AtomicU64]| place[1].load(Ordering::Relaxed) as u32 != number;
-        if is_mixed && found.is_some_and(is_others) {
-            return false;
-        }
-        let Some(place) = found.or_else(|| places().find(is(0))) else { return false };
-        place[1].store(u64::from(number) | u64::from(end) << 32, Ordering::Relaxed);
-        place[0].store(key, Ordering::Release);
-        true
+        self.index.link_mixed(key, number, &|kinds| self.set_far(kinds))
     }
 
     /// Has a key lead nowhere, if it leads to that session.
     pub fn unlink(&self, key: u64, number: u32) {
-        let _writer = self.lock();
-        for place in self.buckets(key).into_iter().flat_map(|at| self.index.get(at).chunks_exact(2)) {
-            let leads_to = place[1].load(Ordering::Relaxed) as u32;
-            if place[0].load(Ordering::Relaxed) == key && leads_to == number {
-                place[0].store(0, Ordering::Relaxed);
-            }
-        }
+        self.index.unlink(key, number, &|kinds| self.set_far(kinds));
+    }
+
+    /// Kinds of keys that the program looks for beyond their blocks.
+    fn set_far(&self, kinds: u32) {
+        let word = u64::from(self.index.bits().1) | u64::from(kinds) << 32;
+        self.config.get(0)[FAR_AT].store(word, Ordering::SeqCst);
     }
 
     /// What it has counted.
@@ -505,6 +479,11 @@ impl FastPath {
             sampled: (samples, sampled_ns),
         }
     }
+}
+
+/// CPUs that may run the program.
+pub fn cpus() -> u32 {
+    possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS)
 }
 
 /// Returns when every run of the program, under way at the call, has ended.

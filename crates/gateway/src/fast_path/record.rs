@@ -12,8 +12,10 @@ pub const ADDRESSES6: usize = 4;
 pub const ROUTES: usize = 16;
 /// Buckets of neighbours, a power of two.
 pub const NEIGHBOURS: usize = 1024;
+/// Of a key: its place in its block.
+pub const BLOCK_BITS: u32 = 6;
 /// Entries of a bucket of the session index.
-pub const KEYS: usize = 4;
+pub const KEYS: usize = 8;
 /// Sessions handed back and not seen yet, of one worker.
 pub const MOVED: usize = 1024;
 /// Where sessions handed back stand in [`Moved`], in words.
@@ -41,16 +43,27 @@ pub const TO_USER: u32 = 0;
 pub const GATEWAY: u32 = 1;
 pub const ON_LINK: u32 = 2;
 
-/// The kind of a key of the session index that is an IPv4 address: the network instance and the address stand below.
-pub const KEY_ADDRESS: u64 = 1 << 62;
-/// The kind of one that is an IPv6 prefix. The top bit is the gateway's own.
-pub const KEY_PREFIX: u64 = 1 << 61;
+/// Bits of the number of a session in an entry of the session index, below those of the key.
+pub const NUMBER_BITS: u32 = 24;
+/// The kinds of keys of the session index.
+pub const KEY_KINDS: u64 = 3 << 62;
+/// The kind of a key that is an IPv6 prefix.
+pub const KEY_PREFIX: u64 = 2 << 62;
+/// The kind of the gateway's own.
+pub const KEY_OWN: u64 = 3 << 62;
 
-/// The key of a subscriber's IPv6 prefix in a network. Two of them may have the same one: who follows it compares.
-pub fn prefix_key(instance: u16, prefix: u64) -> u64 {
-    let instance = u64::from(instance).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = prefix.wrapping_add(instance).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    KEY_PREFIX | (mixed ^ mixed >> 32) & (KEY_PREFIX - 1)
+/// The key of a subscriber's IPv4 address in a network.
+pub fn address_key(instance: u16, address: u32) -> u64 {
+    1 << 62 | (u64::from(instance) << 32 | u64::from(address)) << NUMBER_BITS
+}
+
+/// The key of a subscriber's IPv6 prefix of `len` bits, up to 64, in a network. Two of them may have the same one: who follows
+/// it compares.
+pub fn prefix_key(instance: u16, upper: u64, len: u8) -> u64 {
+    let unit = upper >> (64 - u32::from(len)).min(63);
+    let of = (u64::from(instance) << 8 | u64::from(len)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (unit >> BLOCK_BITS).wrapping_add(of).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    KEY_PREFIX | (mixed >> 32 << BLOCK_BITS | unit & ((1 << BLOCK_BITS) - 1)) << NUMBER_BITS
 }
 
 /// A record that a program reads, or a part of it: plain data.
@@ -74,8 +87,8 @@ macro_rules! fast_path_records {
 }
 
 fast_path_records! {
-    /// A bucket as the time at which it is full again, in 2^-8 ns of the kernel's clock.
-    Meter { full_at: u64, per_byte: u64, depth: u64, spare: u64, }
+    /// A bucket as the time at which it is full again, in 2^-8 ns of the kernel's clock. `own` is the gateway's.
+    Meter { full_at: u64, per_byte: u64, depth: u64, own: u64, }
     /// The next station of a packet.
     Next { valid: u32, mtu: u16, port: u8, len: u8, link: [u8; 22], kind: [u8; 2], }
     /// A route.
@@ -108,11 +121,12 @@ impl Next {
 
 impl Meter {
     /// Of no use.
-    pub const CLOSED: Self = Self { full_at: u64::MAX, per_byte: 0, depth: 0, spare: 0 };
+    pub const CLOSED: Self = Self { full_at: u64::MAX, per_byte: 0, depth: 0, own: 0 };
 }
 
 /// Octets of what is only looked at word by word.
-pub const BUCKET: usize = KEYS * 16;
+pub const BUCKET: usize = KEYS * 8;
+pub const BLOCK: usize = 4 << BLOCK_BITS;
 pub const CPU: usize = (2 + COUNTS) * 8;
 pub const LIST: usize = 4112;
 pub const CONFIG: usize = 64;

@@ -9,7 +9,7 @@ pub const ENDS: usize = 4;
 /// Buckets of a session, and counts.
 pub const CELLS: usize = 4;
 /// Of all that is here: one more with each change of it.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 /// In place of a DSCP: the packet keeps its own.
 pub const NONE8: u8 = u8::MAX;
 
@@ -22,7 +22,7 @@ pub mod flag {
 }
 
 /// The kind of a key of the session index that is a TEID.
-pub const KEY_TEID: u64 = 1 << 63;
+pub const KEY_TEID: u64 = gateway::fast_path::KEY_OWN;
 
 fast_path_records! {
     /// What a URR has counted in one direction; time stamps in 2^20 ns of the kernel's clock.

@@ -12,7 +12,7 @@ use port::bpf::monotonic_ns;
 use table::records::{Line, LineId};
 
 use super::{Place, Sessions};
-use crate::fast::{self, Cells, FastPath, KEY_ADDRESS, KEY_TEID, NotEligible, prefix_key};
+use crate::fast::{self, Cells, FastPath, KEY_TEID, NUMBER_BITS, NotEligible, address_key, prefix_key};
 use crate::record::{self, Meter, Tally};
 pub(super) use inherit::Inherits;
 
@@ -164,21 +164,21 @@ impl Sessions {
 
     /// Has the program's index lead to a session. False: there is no room.
     fn link_kernel(&self, handle: u32, path: &FastPath, number: u32) -> bool {
-        let linked = self.kernel_keys(handle).all(|(key, end)| path.link(key, number, end));
+        let linked = self.kernel_keys(handle).all(|key| path.link(key, number));
         if !linked {
-            self.kernel_keys(handle).for_each(|(key, _)| path.unlink(key, number));
+            self.kernel_keys(handle).for_each(|key| path.unlink(key, number));
         }
         linked
     }
 
-    /// What leads to a session in the program's index: keys, and which endpoint each is.
-    fn kernel_keys(&self, handle: u32) -> impl Iterator<Item = (u64, u32)> + '_ {
+    /// What leads to a session in the program's index.
+    fn kernel_keys(&self, handle: u32) -> impl Iterator<Item = u64> + '_ {
         let keys = self.keys.get(handle as usize);
         let teids = keys.map_or(&[][..], |keys| keys.teids.as_slice());
-        let teids = (0..).zip(teids).map(|(end, teid)| (KEY_TEID | u64::from(*teid), end));
+        let teids = teids.iter().map(|teid| KEY_TEID | u64::from(*teid) << NUMBER_BITS);
         let address = keys.and_then(|keys| keys.ue4);
-        let prefix = keys.and_then(|keys| keys.ue6).map(|(instance, prefix)| (prefix_key(instance, prefix), 0));
-        let address = address.map(|(instance, to)| (KEY_ADDRESS | u64::from(instance) << 32 | u64::from(to), 0));
+        let prefix = keys.and_then(|keys| keys.ue6).map(|(instance, prefix)| prefix_key(instance, prefix, 64));
+        let address = address.map(|(instance, to)| address_key(instance, to));
         teids.chain(address).chain(prefix)
     }
 
@@ -188,7 +188,7 @@ impl Sessions {
         let linked = self.places.get(at).copied().flatten().is_some_and(|place| place.kernel.is_linked);
         let Some(kernel) = self.kernel.as_ref().filter(|_| linked) else { return };
         if let Some(number) = kernel.path.number(kernel.worker, handle) {
-            self.kernel_keys(handle).for_each(|(key, _)| kernel.path.unlink(key, number));
+            self.kernel_keys(handle).for_each(|key| kernel.path.unlink(key, number));
         }
         if let Some(place) = self.place_mut(handle) {
             place.kernel.is_linked = false;
