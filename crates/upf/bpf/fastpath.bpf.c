@@ -221,6 +221,20 @@ static __always_inline int up6(struct run *run, struct weir_session *session, __
 	return 0;
 }
 
+// A session's record, of which buckets and counts are far behind what says whose it is.
+static __always_inline struct weir_session *record_of(__u32 number)
+{
+	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
+
+	if (session) {
+		request(&session->meters[0]);
+		request(&session->meters[1]);
+		request(&session->tallies[0]);
+		request(&session->tallies[1]);
+	}
+	return session;
+}
+
 // A packet out of its tunnel: the user's packet is `at` bytes from the frame's start, of which so many are the datagram's.
 static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __u32 teid, __u8 qfi)
 {
@@ -236,7 +250,7 @@ static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __
 
 	if (!at_key)
 		return OTHER;
-	struct weir_session *session = bpf_map_lookup_elem(&sessions, &number);
+	struct weir_session *session = record_of(number);
 
 	if (!session || !is_taken(session))
 		return OTHER;
@@ -369,7 +383,7 @@ static __always_inline struct weir_session *session_of(struct run *run, const st
 	if (!found)
 		return 0;
 	*number = found - 1;
-	return bpf_map_lookup_elem(&sessions, number);
+	return record_of(*number);
 }
 
 // The rule of a packet from the core; none: there is none here, or the packet is not the session's. Neither tunnel endpoint
