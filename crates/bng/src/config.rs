@@ -164,7 +164,7 @@ pub struct Port {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastPathSection {
-    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes 384 bytes of memory for each worker.
+    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes some 300 bytes of memory for each worker.
     /// Others are the workers'.
     pub subscribers: u32,
 }

@@ -12,7 +12,7 @@ use bng::config::Config;
 use bng::fast::{Counts, FastPath, FastPort, Publisher};
 use bng::gateway::BroadbandGateway;
 use bng::record::SubscriberSpec;
-use gateway::fast_path::InKernelSessions as _;
+use gateway::fast_path::{InKernelSessions as _, KEY_OWN, NUMBER_BITS, address_key, prefix_key};
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
 
@@ -29,8 +29,9 @@ const XDP_REDIRECT: u32 = 4;
 /// Longer packets come in several pieces, which the program does not take.
 const LONGEST: usize = 3000;
 
-/// A broadband gateway with the in-kernel path before it.
-struct WithKernel {
+/// A broadband gateway with the in-kernel path before it. `SCATTERED`: no block of its index is free, so that all keys are in the
+/// hash table.
+struct WithKernel<const SCATTERED: bool = false> {
     user_space: Device,
     config: Config,
     path: Arc<FastPath>,
@@ -42,13 +43,17 @@ struct WithKernel {
     macs: Vec<([u8; 6], String)>,
 }
 
-impl WithKernel {
+impl<const SCATTERED: bool> WithKernel<SCATTERED> {
     /// A device as `config` says; the program takes nothing where the in-kernel path is not for it.
     fn new(config: Config) -> Result<Self, String> {
         let workers = config.workers.count;
         let counters = config.layout().map_err(|error| error.to_string())?.counters;
         let counters = 2 * (counters + dataplane::acl::SPARE_COUNTERS);
         let path = Arc::new(FastPath::load(1024, workers, counters).map_err(|error| error.to_string())?);
+        if SCATTERED {
+            let apart = (0..1024u64).map(|n| KEY_OWN | (0xff00_0000 | n << 6) << NUMBER_BITS);
+            apart.for_each(|key| assert!(path.link(key, 1000)));
+        }
         let ports = config.port.len();
         let mut macs: Vec<([u8; 6], String)> = Vec::new();
         for port in &config.port {
@@ -107,7 +112,7 @@ impl WithKernel {
     }
 }
 
-impl Subject for WithKernel {
+impl<const SCATTERED: bool> Subject for WithKernel<SCATTERED> {
     fn start(config: &toml::Table) -> Result<Self, String> {
         Self::new(configured(config)?)
     }
@@ -213,8 +218,11 @@ fn outputs(outcome: &Outcome) -> BTreeMap<&String, Vec<&Vec<u8>>> {
 }
 
 /// Runs a case with the in-kernel path and without: what differs, and how many packets were the kernel's.
-fn compare(case: &golden_cases::Case, inputs: &BTreeMap<String, Vec<Seen>>) -> (Vec<String>, u64) {
-    let (kernel, said) = testkit::golden::run::<WithKernel>(&case.config, &case.steps, inputs, case.until);
+fn compare<const SCATTERED: bool>(
+    case: &golden_cases::Case,
+    inputs: &BTreeMap<String, Vec<Seen>>,
+) -> (Vec<String>, u64) {
+    let (kernel, said) = testkit::golden::run::<WithKernel<SCATTERED>>(&case.config, &case.steps, inputs, case.until);
     let (plain, _) = testkit::golden::run::<Device>(&case.config, &case.steps, inputs, case.until);
     let mut faults: Vec<_> = said.into_iter().map(|fault| format!("{}: {fault}", case.name)).collect();
     if outputs(&kernel) != outputs(&plain) {
@@ -258,9 +266,18 @@ fn cases() -> impl Iterator<Item = golden_cases::Case> {
 
 #[test]
 fn golden_cases_come_out_the_same_through_the_kernel() {
+    run_golden_cases::<false>();
+}
+
+#[test]
+fn golden_cases_come_out_the_same_with_scattered_keys() {
+    run_golden_cases::<true>();
+}
+
+fn run_golden_cases<const SCATTERED: bool>() {
     let (mut taken, mut faults) = (BTreeMap::new(), Vec::new());
     for case in cases() {
-        let (said, here) = compare(&case, &case.inputs);
+        let (said, here) = compare::<SCATTERED>(&case, &case.inputs);
         faults.extend(said);
         taken.insert(case.name.to_string(), here);
     }
@@ -309,6 +326,54 @@ impl Random {
     }
 }
 
+/// Keys of all kinds, dense and far apart, come, move and go at random: each leads where it was linked to last.
+#[test]
+fn keys_lead_where_they_were_linked() {
+    let path = FastPath::load(1024, 1, 1).expect("root may");
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+    let mixed = |n: u64| KEY_OWN | 1 << 61 | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 27) << NUMBER_BITS;
+    let (mut refused, mut moved) = (0, 0);
+    for step in 0..60_000 {
+        let (near, apart) = (random.below(1500) as u64, random.below(600) as u64);
+        let key = match random.below(5) {
+            0 => address_key(1, 0x0a40_0000 + near as u32),
+            1 => address_key(2, (apart as u32) << 12),
+            2 => prefix_key(0, 0x2001_0db8_0000_0000 + (near << 8), 56),
+            3 => mixed(apart),
+            _ => KEY_OWN | near << NUMBER_BITS,
+        };
+        let (number, is_mixed) = (random.below(1024) as u32, key & 3 << 61 == 3 << 61 && key >> 62 == 3);
+        let known = model.get(&key).copied();
+        if step % 3 == 2 {
+            path.unlink(key, known.unwrap_or(number));
+            model.remove(&key);
+        } else {
+            let linked = if is_mixed { path.link_mixed(key, number) } else { path.link(key, number) };
+            // Keys that others may be equal to stay with their session.
+            let stays = (is_mixed || key >> 62 == 2) && known.is_some_and(|old| old != number);
+            assert!(!(linked && stays), "{key:x} of {known:?} was given to {number}");
+            refused += u32::from(!linked && !stays);
+            moved += u32::from(linked && known.is_some());
+            if linked {
+                model.insert(key, number);
+            }
+        }
+        assert_eq!(path.leads_to(key), model.get(&key).copied(), "{key:x}");
+        if step % 5000 == 0 {
+            for (key, number) in &model {
+                assert_eq!(path.leads_to(*key), Some(*number), "{key:x}");
+            }
+        }
+    }
+    assert!(moved > 1000 && model.len() > 1000, "{moved} moved, {} at the end", model.len());
+    assert!(refused < 60, "{refused} found no room among {}", model.len());
+    for (key, number) in std::mem::take(&mut model) {
+        path.unlink(key, number);
+        assert_eq!(path.leads_to(key), None);
+    }
+}
+
 /// Gives the IPv4 header there, if it is one without options, its checksum.
 fn make_whole(packet: &mut [u8], at: usize) {
     let Some(header) = packet.get_mut(at..at + 20).filter(|header| header[0] == 0x45) else { return };
@@ -343,7 +408,7 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
             .map(|(port, packets)| (port.clone(), packets.iter().flat_map(&mut with_changed).collect::<Vec<_>>()));
         let inputs: BTreeMap<_, _> = inputs.collect();
         sent += inputs.values().map(Vec::len).sum::<usize>();
-        let (said, here) = compare(&case, &inputs);
+        let (said, here) = compare::<false>(&case, &inputs);
         faults.extend(said);
         taken += here;
     }

@@ -19,8 +19,8 @@
 mod attach;
 mod before;
 mod bucket;
-mod moving;
 mod index; // what leads to a session
+mod moving;
 mod path;
 mod record;
 mod tables;

@@ -181,8 +181,7 @@ impl Subscribers {
     /// Has the program's index lead to a subscriber. False: there is no room.
     fn link_kernel(&mut self, handle: u32, path: &FastPath, number: u32) -> bool {
         let keys = self.keys_of(handle);
-        let link =
-            |key: &Key| if key.is_mixed { path.link_mixed(key.key, number) } else { path.link(key.key, number) };
+        let link = |key: &Key| if key.is_mixed { path.link_mixed(key.key, number) } else { path.link(key.key, number) };
         let linked = keys.iter().all(link);
         if !linked {
             keys.iter().for_each(|key| path.unlink(key.key, number));

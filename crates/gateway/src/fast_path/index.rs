@@ -136,6 +136,12 @@ impl Index {
         }
     }
 
+    /// The session that a key leads to.
+    pub(super) fn leads_to(&self, key: u64) -> Option<u32> {
+        let _writer = self.lock();
+        self.find(key).map(|place| place.number())
+    }
+
     /// Where a key leads to a session.
     fn find(&self, key: u64) -> Option<Place<'_>> {
         let near = self.block_entry(key).map(|entry| self.near(entry, key)).filter(|place| place.is_taken());

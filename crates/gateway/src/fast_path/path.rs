@@ -445,6 +445,11 @@ impl FastPath {
         self.index.unlink(key, number, &|kinds| self.set_far(kinds));
     }
 
+    /// The session that a key leads to.
+    pub fn leads_to(&self, key: u64) -> Option<u32> {
+        self.index.leads_to(key)
+    }
+
     /// Kinds of keys that the program looks for beyond their blocks.
     fn set_far(&self, kinds: u32) {
         let word = u64::from(self.index.bits().1) | u64::from(kinds) << 32;
