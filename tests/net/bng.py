@@ -9,7 +9,7 @@ usage: bng.py WEIR_BINARY MODE TPID     MODE: plain mmsg ring slots xdp; TPID: 0
 """
 import json, os, signal, sys, tempfile, time
 
-from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, within
+from lab import broadband_config, broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, within
 
 WEIR, MODE, TPID = sys.argv[1:4]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,37 +17,9 @@ TAG = f"weir-bng-{os.getpid()}"
 SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
 
 def config(folder):
-    uri = "xdp:{0}?netns={1}" if MODE == "xdp" else "packet:{0}?netns={1}&promisc=on&mode=" + MODE
-    text = f"""
-gateway = "bng"
-control_socket = "{folder}/weir.sock"
-profile = [ {{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }} ]
-
-[[port]]
-name = "acc"
-uri = "{uri.format('acc', GW)}"
-role = "access"
-mtu = 1500
-
-[[port]]
-name = "core"
-uri = "{uri.format('core', GW)}"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24", "fd00:18::1/64"]
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100-101"
-c_vlans = "1-100"
-ipv4 = ["100.64.0.0/24"]
-ipv6_wan = ["2001:db8:100::/56"]
-ipv6_pd = [ {{ prefix = "2001:db8:4000::/48", length = 56 }} ]
-gateways = ["100.64.0.1", "fe80::1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
-
+    kind, options = ("xdp", "") if MODE == "xdp" else ("packet", f"&promisc=on&mode={MODE}")
+    text = broadband_config(f"{folder}/weir.sock", lambda name: f"{kind}:{name}?netns={GW}{options}",
+                            '{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }') + """
 [[subscriber]]
 name = "house"
 group = "pon"

@@ -11,7 +11,7 @@ usage: bng_fast_path.py WEIR_BINARY
 """
 import json, os, signal, sys, tempfile, time
 
-from lab import (broadband_links, expect, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start, wait_for,
+from lab import (broadband_config, broadband_links, expect, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start, wait_for,
                  within)
 
 WEIR = sys.argv[1]
@@ -21,39 +21,10 @@ SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
 RATE = 20e6
 
 def config(folder, rate=RATE, denied=7777):
-    text = f"""
-gateway = "bng"
-control_socket = "{folder}/weir.sock"
-profile = [ {{ name = "home", up = "50 Mbit/s", down = "{rate / 1e6:.0f} Mbit/s", acl = "safe" }} ]
-acl = [ {{ name = "safe", default = "permit", rules = ["deny in udp from any to any port {denied}"] }} ]
-
-[[port]]
-name = "acc"
-uri = "xdp:acc?netns={GW}&copy=yes"
-role = "access"
-mtu = 1500
-fast_path = "only"
-
-[[port]]
-name = "core"
-uri = "xdp:core?netns={GW}&copy=yes"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24", "fd00:18::1/64"]
-fast_path = "only"
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100-101"
-c_vlans = "1-100"
-ipv4 = ["100.64.0.0/24"]
-ipv6_wan = ["2001:db8:100::/56"]
-ipv6_pd = [ {{ prefix = "2001:db8:4000::/48", length = 56 }} ]
-gateways = ["100.64.0.1", "fe80::1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
-
+    safe = f'acl = [ {{ name = "safe", default = "permit", rules = ["deny in udp from any to any port {denied}"] }} ]\n'
+    profile = f'{{ name = "home", up = "50 Mbit/s", down = "{rate / 1e6:.0f} Mbit/s", acl = "safe" }}'
+    text = broadband_config(f"{folder}/weir.sock", lambda name: f"xdp:{name}?netns={GW}&copy=yes", profile,
+                            {"fast_path": "only"}, head=safe) + """
 [[subscriber]]
 name = "house"
 group = "pon"

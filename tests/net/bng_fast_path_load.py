@@ -8,7 +8,7 @@ usage: bng_fast_path_load.py WEIR_BINARY PPS SECONDS MODE     MODE: only (in the
 """
 import json, os, sys, tempfile
 
-from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, within
+from lab import broadband_config, expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, within
 
 WEIR, PPS, SECONDS, MODE = sys.argv[1:5]
 TAG = f"weir-bload-{os.getpid()}"
@@ -18,39 +18,13 @@ SUBSCRIBERS = 200
 def config(folder):
     path = f"{folder}/bng.toml"
     with open(path, "w") as file:
-        file.write(f"""
-gateway = "bng"
-control_socket = "{folder}/weir.sock"
-profile = [ {{ name = "home", up = "50 Mbit/s", down = "200 Mbit/s", acl = "safe" }} ]
-acl = [ {{ name = "safe", default = "permit", rules = ["deny in udp from any to any port 19"] }} ]
-route = [ {{ to = "0.0.0.0/0", via = "198.18.0.254" }} ]
-
-[[port]]
-name = "acc"
-uri = "xdp:acc?netns={GW}&copy=yes"
-role = "access"
-mtu = 1500
-fast_path = "{MODE}"
-
-[[port]]
-name = "core"
-uri = "xdp:core?netns={GW}&copy=yes"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24"]
-fast_path = "{MODE}"
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = 100
-c_vlans = "2001-4000"
-ipv4 = ["100.64.0.0/20"]
-gateways = ["100.64.0.1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
-[group.sessions]
-""")
+        head = ('acl = [ { name = "safe", default = "permit", rules = ["deny in udp from any to any port 19"] } ]\n'
+                'route = [ { to = "0.0.0.0/0", via = "198.18.0.254" } ]\n')
+        file.write(broadband_config(
+            f"{folder}/weir.sock", lambda name: f"xdp:{name}?netns={GW}&copy=yes",
+            '{ name = "home", up = "50 Mbit/s", down = "200 Mbit/s", acl = "safe" }', {"fast_path": MODE}, ["198.18.0.1/24"], head,
+            s_vlans=100, c_vlans="2001-4000", ipv4=["100.64.0.0/20"], ipv6_wan=None, ipv6_pd=None, gateways=["100.64.0.1"],
+        ) + "[group.sessions]\n")
     return path
 
 def main():

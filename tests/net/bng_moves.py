@@ -12,7 +12,7 @@ usage: bng_moves.py WEIR_BINARY [LINES PPS MOVES OTHERS [FANOUT]]
 """
 import json, os, sys, tempfile, time
 
-from lab import every_packet_came, expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, within
+from lab import broadband_config, every_packet_came, expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, within
 
 WEIR = sys.argv[1]
 LINES, PPS, MOVES, OTHERS = [int(word) for word in sys.argv[2:6]] or (200, 2000, 20, 8000)
@@ -25,44 +25,18 @@ SOCKET = f"{FOLDER}/weir.sock"
 def config():
     fanout = "fanout={1}&group={0}&member={{worker}}/{{workers}}"
     look = {"hash": ("", ""), "subscriber": ("&steer=source", "&steer=destination")}[FANOUT]
-    uri = lambda name, number: (f"packet:{name}?netns={GW}&promisc=on&" + fanout.format(os.getpid() % 30000 + number, FANOUT)
-                                + look[number - 1])
-    text = f"""
-gateway = "bng"
-control_socket = "{SOCKET}"
-profile = [ {{ name = "home" }} ]
-workers = {{ count = 2 }}
-frames = {{ packet_buffers = 32768 }}
+    number = {"acc": 1, "core": 2}
+    uri = lambda name: (f"packet:{name}?netns={GW}&promisc=on&" + fanout.format(os.getpid() % 30000 + number[name], FANOUT)
+                        + look[number[name] - 1])
+    head = """workers = { count = 2 }
+frames = { packet_buffers = 32768 }
+route = [ { to = "0.0.0.0/0", next_hop = "198.18.0.254" } ]
 
 [process]
 confine = false
-
-[[port]]
-name = "acc"
-uri = "{uri("acc", 1)}"
-role = "access"
-mtu = 1500
-
-[[port]]
-name = "core"
-uri = "{uri("core", 2)}"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24"]
-
-[[route]]
-to = "0.0.0.0/0"
-next_hop = "198.18.0.254"
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100-131"
-c_vlans = "1-4000"
-ipv4 = ["100.64.0.0/15"]
-gateways = ["100.64.0.1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
+"""
+    text = broadband_config(SOCKET, uri, '{ name = "home" }', None, ["198.18.0.1/24"], head, s_vlans="100-131", c_vlans="1-4000",
+                            ipv4=["100.64.0.0/15"], ipv6_wan=None, ipv6_pd=None, gateways=["100.64.0.1"]) + f"""
 [group.sessions]
 lease_seconds = 600
 

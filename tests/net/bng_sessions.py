@@ -9,7 +9,7 @@ usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
-from lab import (broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start,
+from lab import (MIDDLE_GROUP, broadband_config, broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, inside, iperf3_serves, ping, run, start,
                  wait_for, within)
 
 WEIR, CASE = sys.argv[1:3]
@@ -20,41 +20,10 @@ FOLDER = tempfile.mkdtemp(prefix=TAG)
 
 def config():
     mode = "slaac" if CASE == "slaac" else "dhcp"
-    text = f"""
-gateway = "bng"
-control_socket = "{FOLDER}/weir.sock"
-profile = [ {{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }} ]
-
-[process]
-confine = false
-
-[sessions]
-ledger = "{FOLDER}/ledger"
-
-[[port]]
-name = "acc"
-uri = "packet:acc?netns={GW}&promisc=on"
-role = "access"
-mtu = 1500
-
-[[port]]
-name = "core"
-uri = "packet:core?netns={GW}&promisc=on"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24", "fd00:18::1/64"]
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100-101"
-c_vlans = "1-4000"
-ipv4 = ["100.64.0.0/20"]
-ipv6_wan = ["2001:db8:100::/52"]
-ipv6_pd = [ {{ prefix = "2001:db8:4000::/44", length = 56 }} ]
-gateways = ["100.64.0.1", "fe80::1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
+    text = broadband_config(
+        f"{FOLDER}/weir.sock", lambda name: f"packet:{name}?netns={GW}&promisc=on",
+        '{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }',
+        head=f'[process]\nconfine = false\n\n[sessions]\nledger = "{FOLDER}/ledger"\n', **MIDDLE_GROUP) + f"""
 [group.sessions]
 lease_seconds = 120
 dns = ["198.18.0.2", "fd00:18::2"]

@@ -13,7 +13,7 @@ usage: bng_take_over.py WEIR_BINARY CASE [LINES PPS STATIC TIMES WORKERS [FANOUT
 """
 import json, os, re, signal, socket, subprocess, sys, tempfile, time
 
-from lab import (broadband_links, children, every_packet_came, expect, freeradius_configured, inside, ping, run, start, wait_for,
+from lab import (broadband_config, broadband_links, children, every_packet_came, expect, freeradius_configured, inside, ping, run, start, wait_for,
                  within)
 
 WEIR, CASE = sys.argv[1:3]
@@ -51,42 +51,19 @@ SHAPE = ', down = "2 Mbit/s", shape = { class = [ { name = "all", weight = 1, bu
 def config(**changed):
     profile = '{ name = "home"%s }' % {"queue": SHAPE}.get(CASE, ', up = "1 Gbit/s", down = "1 Gbit/s"')
     look = {"hash": ("", ""), "subscriber": ("&steer=source", "&steer=destination")}[FANOUT]
+    number = {"acc": 1, "core": 2}
     fanout = lambda n: (f"&fanout={FANOUT}&group={os.getpid() % 30000 + n}&member={{worker}}/{{workers}}" + look[n - 1]
                         if WORKERS > 1 else "")
-    text = f"""
-gateway = "bng"
-control_socket = "{SOCKET}"
-profile = [ {profile} ]
-workers = {{ count = {WORKERS} }}
+    head = f"""workers = {{ count = {WORKERS} }}
 frames = {{ packet_buffers = 32768 }}
 
 [sessions]
 ledger = "{FOLDER}/ledger"
-
-[[port]]
-name = "acc"
-uri = "packet:acc?promisc=on{fanout(1)}"
-role = "access"
-mtu = 1500
-
-[[port]]
-name = "core"
-uri = "packet:core?promisc=on{fanout(2)}"
-role = "core"
-mtu = 1500
-addresses = ["198.18.0.1/24", "fd00:18::1/64"]
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100-163"
-c_vlans = "1-4000"
-ipv4 = ["100.64.0.0/14"]
-ipv6_wan = ["2001:db8:100::/44"]
-ipv6_pd = [ {{ prefix = "2001:db8:4000::/36", length = 56 }} ]
-gateways = ["100.64.0.1", "fe80::1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
+"""
+    text = broadband_config(
+        SOCKET, lambda name: f"packet:{name}?promisc=on{fanout(number[name])}", profile, head=head, s_vlans="100-163",
+        c_vlans="1-4000", ipv4=["100.64.0.0/14"], ipv6_wan=["2001:db8:100::/44"],
+        ipv6_pd=[{"prefix": "2001:db8:4000::/36", "length": 56}]) + f"""
 [group.sessions]
 lease_seconds = 600
 ipv6 = "{'slaac' if CASE == 'nat' else 'dhcp'}"

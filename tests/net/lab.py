@@ -1,7 +1,7 @@
 """Hosts in network namespaces, for the tests beside this file: commands, children, expectations, an end in time; and
 frames with VLAN tags, which the kernel needs no 8021q for.
 """
-import os, signal, socket, struct, subprocess, sys, time
+import json, os, signal, socket, struct, subprocess, sys, time
 
 SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, PACKET_AUXDATA = 263, 1, 1, 8
@@ -146,6 +146,36 @@ def broadband_links(sub, gw, dn, *hardware):
                     ("route", "add", "2001:db8::/32", "via", "fd00:18::1")):
         inside(dn, "ip", *command)
     inside(dn, "ethtool", "-K", "dn0", "tso", "off", "gso", "off", *hardware, check=False)
+
+# A group of an access port, with prefixes enough for a hundred subscribers on each of two S-VLANs.
+SMALL_GROUP = {
+    "ports": ["acc"], "s_vlans": "100-101", "c_vlans": "1-100", "ipv4": ["100.64.0.0/24"], "ipv6_wan": ["2001:db8:100::/56"],
+    "ipv6_pd": [{"prefix": "2001:db8:4000::/48", "length": 56}], "gateways": ["100.64.0.1", "fe80::1"],
+    "mac": "02:00:5e:00:01:01", "profile": "home",
+}
+
+# What it has otherwise where sessions come by the thousand.
+MIDDLE_GROUP = {"c_vlans": "1-4000", "ipv4": ["100.64.0.0/20"], "ipv6_wan": ["2001:db8:100::/52"],
+                "ipv6_pd": [{"prefix": "2001:db8:4000::/44", "length": 56}]}
+
+def toml_value(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return json.dumps(value)
+
+def broadband_config(socket, uri, profile, port=None, core=("198.18.0.1/24", "fd00:18::1/64"), head="", **group):
+    """The configuration of a broadband gateway, to be written behind: an access port `acc` and a core port `core`, of which
+    `uri(name)` is the URI and `port` has more keys; a group `pon`, as SMALL_GROUP but for the keys given (None: without it).
+    The text ends in the group, so that its tables follow. `head`: sections before."""
+    ports = [{"name": "acc", "uri": uri("acc"), "role": "access", "mtu": 1500},
+             {"name": "core", "uri": uri("core"), "role": "core", "mtu": 1500, "addresses": list(core)}]
+    group = {key: value for key, value in ({"name": "pon"} | SMALL_GROUP | group).items() if value is not None}
+    sections = [("port", one | (port or {})) for one in ports] + [("group", group)]
+    keys = lambda table: "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
+    return (f'gateway = "bng"\ncontrol_socket = "{socket}"\nprofile = [ {profile} ]\n{head}\n'
+            + "\n".join(f"[[{name}]]\n{keys(table)}" for name, table in sections))
 
 def within(seconds, namespaces, body):
     """Does it all in time, and leaves nothing behind."""
