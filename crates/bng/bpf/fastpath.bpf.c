@@ -77,9 +77,9 @@ static __always_inline __u64 line_key(__u32 line)
 }
 
 // The key of a line of a shared VLAN pair.
-static __always_inline __u64 shared_key(__u64 line, __u64 mac)
+static __always_inline __u64 shared_key(__u64 line, __u64 mac, __u64 seed)
 {
-	__u64 mixed = (mac + line * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
+	__u64 mixed = (mac + line * 0x9e3779b97f4a7c15ULL) * seed;
 
 	return WEIR_KEY_OWN | WEIR_KEY_SHARED | mixed >> 27 << WEIR_NUMBER_BITS;
 }
@@ -312,12 +312,12 @@ static __always_inline struct weir_session *taken(__u32 number, __u32 from_it)
 }
 
 // The subscriber of a frame's line, if its packets are taken here.
-static __always_inline struct weir_session *of_line(const struct line *line, __u64 mac, __u32 *number)
+static __always_inline struct weir_session *of_line(const struct line *line, __u64 mac, __u64 seed, __u32 *number)
 {
 	__u32 found = find(line_key(line->number));
 
 	if (!found)
-		found = find_far(shared_key(line->number, mac));
+		found = find_far(shared_key(line->number, mac, seed));
 	if (!found)
 		return 0;
 	*number = found - 1;
@@ -365,7 +365,7 @@ static __always_inline int find_up(struct run *run, struct weir_scratch *packet)
 	if (user->protocol == PROTO_UDP && (user->dst_port == 67 || user->dst_port == 547))
 		return OTHER;
 	__u64 to = mac_of(data), mac = mac_of(data + 6);
-	struct weir_session *session = of_line(line, mac, &number);
+	struct weir_session *session = of_line(line, mac, run->config->seed, &number);
 
 	if (!session || to != mac_of(session->from) || is_here(session->instance, user))
 		return OTHER;
@@ -409,8 +409,10 @@ static __always_inline int upstream(struct run *run, struct weir_scratch *known,
 // The subscriber that an address of the core's side leads to, and its number.
 static __always_inline struct weir_session *of_address(struct run *run, const struct user *user, __u32 *number)
 {
-	__u32 instance = run->port->instance, zero = 0;
-	__u32 found = 0;
+	__u32 instance = run->port->instance, zero = 0, found = 0, is_its = 0;
+
+	if (instance >= WEIR_INSTANCES)
+		return 0;
 
 	if (user->is6) {
 		const struct weir_places *here = bpf_map_lookup_elem(&places, &zero);
@@ -421,8 +423,15 @@ static __always_inline struct weir_session *of_address(struct run *run, const st
 		for (int n = 0; n < WEIR_LENGTHS; n++) {
 			__u8 len = here->lengths[n];
 
-			if (!found && len)
-				found = find(weir_prefix_key(instance, user->dst6[0], len));
+			if (is_its || !len)
+				continue;
+			__u32 one = find(weir_prefix_key(instance, user->dst6[0], len)), at = one - 1;
+			const struct weir_session *its = one ? bpf_map_lookup_elem(&sessions, &at) : 0;
+
+			// Of prefixes of two lengths with the same key, it is that of which the packet is. The first one stands for
+			// none: its record may not be written yet, and this packet counts as left to it.
+			is_its = its && has6(its, user->dst6[0]);
+			found = is_its || !found ? one : found;
 		}
 	} else {
 		found = find(weir_address_key(instance, user->dst));

@@ -10,7 +10,7 @@
 #define WEIR_OWN 16         /* the gateway's own addresses of a family that are in no subscriber's neighbourhood */
 #define WEIR_LENGTHS 4      /* lengths of subscribers' IPv6 prefixes */
 #define WEIR_NO_COUNTER 0xffffffff
-#define WEIR_LAYOUT 2       /* of all that is here and in shared.h: one more with each change of it */
+#define WEIR_LAYOUT 2       /* of a session, and in shared.h weir_cpu and the first four words of weir_config: one more with each change */
 
 /* Reasons to drop a packet. */
 #define WEIR_ACL_DENIED WEIR_OWN_REASON0

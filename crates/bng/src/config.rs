@@ -164,8 +164,8 @@ pub struct Port {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastPathSection {
-    /// Subscribers there is room for in the kernel, 1 to 4,194,304; each takes some 300 bytes of memory for each worker.
-    /// Others are the workers'.
+    /// Subscribers there is room for in the kernel, 1 to 4,194,304, and at most 16,777,216 with the workers' number multiplied;
+    /// each takes 192 bytes of memory for each worker and about 100 beside. Others are the workers'.
     pub subscribers: u32,
 }
 
@@ -178,12 +178,16 @@ impl Default for FastPathSection {
 impl FastPathSection {
     const MOST: u32 = 1 << 22;
 
-    fn check(&self) -> Result<(), ConfigError> {
-        if (1..=Self::MOST).contains(&self.subscribers) {
+    /// With so many workers.
+    fn check(&self, workers: u16) -> Result<(), ConfigError> {
+        let records = u64::from(self.subscribers) * u64::from(workers);
+        if (1..=Self::MOST).contains(&self.subscribers) && records <= 1 << gateway::fast_path::NUMBER_BITS {
             return Ok(());
         }
         let what = format!("room for {} subscribers in the kernel", self.subscribers);
-        let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
+        let most = (1 << gateway::fast_path::NUMBER_BITS) / u32::from(workers.max(1));
+        let help =
+            format!("1 to {} with {workers} workers; fast_path = \"off\" in each port for none", most.min(Self::MOST));
         Err(wrong(&[&"fast_path", &"subscribers"], what, help))
     }
 }

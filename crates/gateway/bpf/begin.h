@@ -21,8 +21,10 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 			run.cpu->counts[WEIR_SAMPLED_NS] += bpf_ktime_get_ns() - begun;
 		}
 		run.cpu->counts[WEIR_OTHER] += verdict == OTHER;
-		// Of this CPU alone, which runs one program at a time.
-		*(volatile __u64 *)&run.cpu->ended = before + 1;
+		// A barrier as well, for which its result has to be used: what was counted can be seen before this.
+		__u64 ended = __sync_fetch_and_add(&run.cpu->ended, 1);
+
+		asm volatile("" : : "r"(ended) : "memory");
 	}
 	if (verdict != OTHER)
 		return verdict;

@@ -253,7 +253,7 @@ static __always_inline __u32 find_far(__u64 key)
 	__u32 zero = 0;
 	const struct weir_config *settings = bpf_map_lookup_elem(&config, &zero);
 
-	if (!settings || !(settings->far >> (key >> 62) & 1))
+	if (!settings || !(settings->far >> (key >> 61) & 1))
 		return 0;
 	__u64 entry = in_index(&session_index, settings->key_bits, key, WEIR_NUMBER_BITS);
 

@@ -172,8 +172,9 @@ struct weir_config {
 	__u32 layout;           /* WEIR_LAYOUT of the gateway */
 	__u32 workers;
 	__u32 block_bits;       /* 2^this buckets of the index of blocks */
-	__u32 far;              /* a bit for each kind of which keys are in the session index */
-	__u64 spare[3];
+	__u32 far;              /* a bit for each value of the top three bits of keys that are in the session index */
+	__u64 seed;             /* odd: no sender knows which of its keys are equal to others */
+	__u64 spare[2];
 };
 
 static inline __attribute__((always_inline)) __u64 weir_address_key(__u32 instance, __u32 address)

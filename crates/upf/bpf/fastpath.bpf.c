@@ -378,6 +378,9 @@ static __always_inline int into_tunnel(struct run *run, const struct user *user,
 static __always_inline struct weir_session *session_of(struct run *run, const struct user *user, __u32 *number)
 {
 	__u32 instance = run->port->instance;
+
+	if (instance >= WEIR_INSTANCES)
+		return 0;
 	__u32 found = find(user->is6 ? weir_prefix_key(instance, user->dst6[0], 64) : weir_address_key(instance, user->dst));
 
 	if (!found)

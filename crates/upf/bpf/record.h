@@ -7,7 +7,7 @@
 
 #define WEIR_ENDS 4         /* tunnel endpoints of a session */
 #define WEIR_CELLS 4        /* buckets, and counts, of a session */
-#define WEIR_LAYOUT 2       /* of all that is here and in shared.h: one more with each change of it */
+#define WEIR_LAYOUT 1       /* of what the next process reads: a session, and in shared.h weir_cpu, the first four words of weir_config: one more with each change */
 
 /* Reasons to drop a packet. */
 #define WEIR_GATE_CLOSED WEIR_OWN_REASON0

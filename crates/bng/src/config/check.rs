@@ -22,7 +22,7 @@ impl Config {
         (0..self.port.len()).try_for_each(|n| self.port_rate(n).map(drop))?;
         self.queue_limits()?;
         self.park.iter().try_for_each(ParkSection::check)?;
-        self.fast_path.check()?;
+        self.fast_path.check(self.workers.count)?;
         // Names, ranges and addresses are found out by expanding them.
         let layout = self.layout()?;
         let Some(nat) = &self.nat else { return Ok(()) };

@@ -248,8 +248,9 @@ impl Control {
             // Both before: subscribers go by them from when they are written anew.
             if let Some(fast) = &mut self.fast {
                 let (path, first) = (fast.publisher.path().clone(), live.next_first());
-                fast.publisher.publish_lists(&lists);
+                // What these counters stand at while no list has them.
                 fast.hits_before = (first..first + self.layout.counters).map(|counter| path.hits(counter)).collect();
+                fast.publisher.publish_lists(&lists);
             }
             live.replace(lists);
         }

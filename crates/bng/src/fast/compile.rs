@@ -33,7 +33,7 @@ pub enum NotEligible {
 impl fmt::Display for NotEligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoRoom => "no room among the subscribers of the in-kernel path",
+            Self::NoRoom => "no room for it in the in-kernel path, or another subscriber's key is equal",
             Self::Shaped => "its tier is shaped",
             Self::Garden => "its tier has a walled garden",
             Self::NoAddress => "it has no address",
@@ -64,11 +64,11 @@ pub(crate) fn line_key(line: Line) -> u64 {
 }
 
 /// The key of a line of a shared VLAN pair (N:1).
-pub(crate) fn shared_key(line: Line, mac: [u8; 6]) -> u64 {
+pub(crate) fn shared_key(line: Line, mac: [u8; 6], seed: u64) -> u64 {
     let [a, b, c, d, e, f] = mac;
     let mac = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
     let line = u64::from(line_number(line)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = mac.wrapping_add(line).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mixed = mac.wrapping_add(line).wrapping_mul(seed);
     KEY_OWN | KEY_SHARED | mixed >> 27 << NUMBER_BITS
 }
 

@@ -20,10 +20,10 @@ impl Subscribers {
     /// Why not; nothing has changed then.
     pub fn install(&mut self, spec: &SubscriberSpec, now: u64) -> Result<(), Refused> {
         let may_return = self.may_return_at_once(spec.handle);
-        self.leave_for(spec.handle, Some(spec));
+        let keys_stay = self.leave_for(spec.handle, Some(spec));
         let result = self.replace(spec, now);
         // As it is now, or, if that was refused, as it was.
-        self.return_to_kernel(spec.handle, may_return);
+        self.return_to_kernel(spec.handle, may_return && keys_stay);
         result
     }
 
@@ -298,7 +298,7 @@ impl Subscribers {
 
     /// Takes a subscriber out; returns what it used. None: there is no such subscriber.
     pub fn remove(&mut self, handle: u32) -> Option<Usage> {
-        self.leave_for(handle, None);
+        let _ = self.leave_for(handle, None); // it has none any more
         let record = self.record_of(handle)?;
         let (spec, usage) = (self.spec_of(record)?, self.usage(handle));
         self.by_handle[handle as usize] = 0;

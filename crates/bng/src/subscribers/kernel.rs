@@ -162,7 +162,10 @@ impl Subscribers {
         let Some(group) = self.group(spec.group).map(|group| &group.plan) else { return Vec::new() };
         let instance = group.instance;
         let line = match spec.mac.filter(|_| group.shared) {
-            Some(mac) => Key { key: shared_key(spec.line, mac), is_mixed: true },
+            Some(mac) => Key {
+                key: shared_key(spec.line, mac, self.kernel.as_deref().map_or(1, |kernel| kernel.path.seed())),
+                is_mixed: true,
+            },
             None => Key { key: line_key(spec.line), is_mixed: false },
         };
         let address = spec.ipv4.map(|to| address_key(instance, to));
@@ -209,15 +212,17 @@ impl Subscribers {
     }
 
     /// Takes a subscriber out of the kernel before it changes: nothing in the program's index leads to it any more if its
-    /// keys are to be others (none: it goes).
-    pub(super) fn leave_for(&mut self, handle: u32, new: Option<&SubscriberSpec>) {
+    /// keys are to be others (none: it goes). Whether they stay: where they do not, packets may have passed by uncounted.
+    pub(super) fn leave_for(&mut self, handle: u32, new: Option<&SubscriberSpec>) -> bool {
         if self.kernel.is_none() || self.record_of(handle).is_none() {
-            return;
+            return true;
         }
         self.leave_kernel(handle);
-        if new.is_none_or(|new| self.kernel_keys(new) != self.keys_of(handle)) {
+        let stay = new.is_some_and(|new| self.kernel_keys(new) == self.keys_of(handle));
+        if !stay {
             self.unlink_kernel(handle);
         }
+        stay
     }
 
     /// Nothing in the program's index leads to a subscriber any more.

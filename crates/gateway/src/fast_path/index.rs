@@ -18,6 +18,8 @@ const KEYS_A_BLOCK: u32 = 1 << (BLOCK_BITS - 1);
 /// The lowest bit of a block's key.
 const BLOCK_AT: u32 = NUMBER_BITS + BLOCK_BITS;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
+/// Values of a key's top three bits: its kind, and a bit that tells a gateway's own keys apart.
+const KINDS: usize = 8;
 
 /// The index of the in-kernel path's sessions.
 #[derive(Debug)]
@@ -35,8 +37,10 @@ struct Writer {
     free: Vec<u32>,
     /// Keys of each block that was ever in use.
     used: Vec<u8>,
-    /// Keys in the hash table, by kind.
-    far: [u32; 4],
+    /// Keys in the hash table, by their top three bits.
+    far: [u32; KINDS],
+    /// Blocks in use, likewise.
+    near: [u32; KINDS],
 }
 
 /// How a key is entered.
@@ -62,8 +66,14 @@ impl Index {
             keys: object.take_shared("session_index")?,
             blocks: object.take_shared("blocks")?,
             block_index: object.take_shared("block_index")?,
-            writer: Mutex::new(Writer { free: Vec::new(), used: Vec::new(), far: [0; 4] }),
+            writer: Mutex::new(Writer { free: Vec::new(), used: Vec::new(), far: [0; KINDS], near: [0; KINDS] }),
         };
+        // Workers change the index: they allocate nothing.
+        let blocks = index.blocks.len();
+        let mut writer = index.lock();
+        writer.free.reserve_exact(blocks);
+        writer.used.reserve_exact(blocks);
+        drop(writer);
         debug_assert_eq!(index.keys.get(0).len(), BUCKET / 8);
         debug_assert_eq!(index.blocks.get(0).len(), BLOCK / 8);
         Ok(index)
@@ -95,8 +105,7 @@ impl Index {
         }
         let buckets = buckets(&self.keys, key, NUMBER_BITS);
         let Some(place) = free_place(buckets) else { return false };
-        let kind = (key >> 62) as usize;
-        writer.far[kind] += 1;
+        writer.far[kind_of(key)] += 1;
         far(writer.kinds());
         place.store(key | u64::from(number), Ordering::Release);
         true
@@ -120,7 +129,7 @@ impl Index {
             None => {}
             Some(Place::Far(entry)) => {
                 entry.store(0, Ordering::Relaxed);
-                let count = &mut writer.far[(key >> 62) as usize];
+                let count = &mut writer.far[kind_of(key)];
                 *count = count.saturating_sub(1);
                 far(writer.kinds());
             }
@@ -131,6 +140,7 @@ impl Index {
                 if *used == 0 {
                     entry.store(0, Ordering::Relaxed);
                     writer.free.push(block);
+                    writer.near[kind_of(key)] -= 1;
                 }
             }
         }
@@ -165,7 +175,9 @@ impl Index {
     fn block_of(&self, key: u64, writer: &mut Writer) -> Option<Place<'_>> {
         let entry = self.block_entry(key).or_else(|| {
             let key = key >> BLOCK_AT << BLOCK_AT;
-            let entry = free_place(buckets(&self.block_index, key, BLOCK_AT))?;
+            // Scattered keys of one kind leave the other kinds half of the blocks.
+            let is_modest = writer.near[kind_of(key)] < self.blocks.len() as u32 / 2; // fewer than numbers there are
+            let entry = free_place(buckets(&self.block_index, key, BLOCK_AT)).filter(|_| is_modest)?;
             let next = writer.used.len();
             let block = writer.free.pop().or_else(|| {
                 (next < self.blocks.len()).then(|| {
@@ -173,6 +185,7 @@ impl Index {
                     next as u32 // fewer than numbers there are
                 })
             })?;
+            writer.near[kind_of(key)] += 1;
             // All of it is 0: nobody has used it yet, or its last key is gone.
             entry.store(key | u64::from(block), Ordering::Release);
             Some(entry)
@@ -186,7 +199,7 @@ impl Index {
 }
 
 impl Writer {
-    /// A bit for each kind of which there are keys in the hash table.
+    /// A bit for each kind of keys in the hash table.
     fn kinds(&self) -> u32 {
         (0..).zip(self.far).map(|(kind, count)| u32::from(count > 0) << kind).sum()
     }
@@ -229,6 +242,10 @@ impl Place<'_> {
             }
         }
     }
+}
+
+fn kind_of(key: u64) -> usize {
+    (key >> 61) as usize
 }
 
 /// The two buckets of a table that a key may be in, of which the lowest `below` bits do not count.

@@ -1,6 +1,7 @@
 //! The program and its maps, as memory that workers, control and the kernel share.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -23,6 +24,7 @@ const BEAT_AT: usize = 1;
 const KEEP_AT: usize = 2;
 pub(super) const LAYOUT_AT: usize = 3;
 const FAR_AT: usize = 4;
+const SEED_AT: usize = 5;
 /// The most CPUs and workers there is room for.
 const CPUS: u32 = 1024;
 const WORKERS: u32 = 256;
@@ -208,6 +210,7 @@ impl FastPath {
         debug_assert_eq!(path.moved.get(0).len(), LIST / 8);
         path.set_config(true);
         path.set_far(0);
+        path.config.get(0)[SEED_AT].store(RandomState::new().hash_one(0u64) | 1, Ordering::SeqCst);
         let words = [monotonic_ns(), u64::MAX, u64::from(spec.layout) | u64::from(path.workers) << 32];
         path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
         Ok(path)
@@ -443,6 +446,16 @@ impl FastPath {
     /// Has a key lead nowhere, if it leads to that session.
     pub fn unlink(&self, key: u64, number: u32) {
         self.index.unlink(key, number, &|kinds| self.set_far(kinds));
+    }
+
+    /// An odd number that keys made of what senders choose are multiplied by.
+    pub fn seed(&self) -> u64 {
+        self.config.get(0)[SEED_AT].load(Ordering::Relaxed)
+    }
+
+    /// Whether a network instance's number is one that keys and ports of the program have room for.
+    pub fn has_instance(&self, instance: u16) -> bool {
+        usize::from(instance) < self.instances.len()
     }
 
     /// The session that a key leads to.

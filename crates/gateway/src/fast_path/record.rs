@@ -54,6 +54,7 @@ pub const KEY_OWN: u64 = 3 << 62;
 
 /// The key of a subscriber's IPv4 address in a network.
 pub fn address_key(instance: u16, address: u32) -> u64 {
+    debug_assert!(instance < 64, "an instance the program knows");
     1 << 62 | (u64::from(instance) << 32 | u64::from(address)) << NUMBER_BITS
 }
 
@@ -134,6 +135,8 @@ pub const CONFIG: usize = 64;
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Meter>() == 32);
+    // Two entries of a block share a word, the first one lower.
+    assert!(cfg!(target_endian = "little"));
     assert!(size_of::<Next>() == 32 && size_of::<Route>() == 48);
     assert!(size_of::<Instance>() == 784 && size_of::<Neighbour>() == 64 && size_of::<Neighbour6>() == 64);
     assert!(size_of::<Port>() == 128 && offset_of!(Port, v4) == 32 && offset_of!(Port, number) == 14);

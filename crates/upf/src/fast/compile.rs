@@ -120,6 +120,9 @@ pub fn compile(
     if head.ue4 == 0 && head.ue6 == 0 {
         return Err(NotEligible::NoAddress);
     }
+    if !path.has_instance(head.instance) {
+        return Err(NotEligible::InstanceRoutes);
+    }
     let mut ends = [0; ENDS];
     ends.get_mut(..teids.len()).ok_or(NotEligible::TooManyEndpoints)?.copy_from_slice(teids);
     let cells = Cells::of(lines)?;

@@ -9,7 +9,7 @@ pub const ENDS: usize = 4;
 /// Buckets of a session, and counts.
 pub const CELLS: usize = 4;
 /// Of all that is here: one more with each change of it.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 1;
 /// In place of a DSCP: the packet keeps its own.
 pub const NONE8: u8 = u8::MAX;
 
