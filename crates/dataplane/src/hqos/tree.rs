@@ -405,7 +405,7 @@ impl<T: Copy> Tree<T> {
         class: u8,
         frame: &mut Frame,
         now: u64,
-        shed: impl FnMut(Frame, T),
+        mut shed: impl FnMut(Frame, T),
     ) -> Result<(), Refused> {
         let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) else { return Err(Refused::Gone) };
         let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Err(Refused::Gone) };
@@ -422,44 +422,31 @@ impl<T: Copy> Tree<T> {
             port.turn(now);
         }
         let bytes = u64::from(len);
-        let is_scarce = port.bytes + bytes > port.most || self.bytes + bytes > self.limits.bytes || self.free == NONE;
-        if is_scarce && !self.make_room((at, id, class), bytes, rank(after), shed) {
-            return Err(Refused::Longest);
-        }
-        self.enqueue((at, id, class), frame, now);
-        Ok(())
-    }
-
-    /// Has a frame wait in a queue that there is room for it in.
-    #[inline(always)]
-    fn enqueue(&mut self, (at, id, class): (usize, u32, usize), frame: &mut Frame, now: u64) {
-        let Some(leaf) = self.leaves.get_mut(id as usize) else { return };
-        let (queue, len) = (&mut leaf.queues[class], frame.len() as u32);
+        let is_scarce = port.bytes + bytes > port.most || self.bytes + bytes > self.limits.bytes;
         let place = self.free;
-        let Some(waiting) = self.queue.get_mut(place as usize) else { return };
+        let Some(waiting) = self.queue.get_mut(place as usize).filter(|_| !is_scarce) else {
+            return self.push_scarce((at, id, class), (bytes, rank(after)), frame, now, &mut shed);
+        };
         // A free place holds no frame.
         std::mem::swap(&mut waiting.frame, frame);
         self.free = std::mem::replace(&mut waiting.next, NONE);
         waiting.at = now;
         let last = std::mem::replace(&mut queue.tail, place);
-        queue.bytes += len;
+        queue.bytes = after;
         queue.packets += 1;
+        port.bytes += bytes;
         self.waiting += 1;
-        self.bytes += u64::from(len);
-        if let Some(port) = self.ports.get_mut(at) {
-            port.bytes += u64::from(len);
-        }
+        self.bytes += bytes;
         if let Some(last) = self.queue.get_mut(last as usize) {
             last.next = place;
             if let Some(rank) = queue.grown() {
                 self.rerank(at, id, class, rank);
             }
-            return;
+            return Ok(());
         }
         queue.head = place;
         self.backlogged += usize::from(leaf.backlog == 0);
         leaf.backlog |= 1 << class;
-        let Some(terms) = self.tiers.get(usize::from(leaf.tier)).map(|tier| &tier.classes[class]) else { return };
         match leaf.standing {
             Standing::Idle => {
                 leaf.pace.awake(now);
@@ -470,17 +457,33 @@ impl<T: Copy> Tree<T> {
             Standing::Listed if terms.weight == 0 && leaf.level > 0 => self.relist(id, now),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// The same where the longest queues have to make room for `bytes` in a queue that then has the rank `own`.
+    #[inline(never)]
+    fn push_scarce(
+        &mut self,
+        (at, id, class): (usize, u32, usize),
+        (bytes, own): (u64, u8),
+        frame: &mut Frame,
+        now: u64,
+        shed: &mut dyn FnMut(Frame, T),
+    ) -> Result<(), Refused> {
+        if !self.make_room((at, id, class), bytes, own, shed) {
+            return Err(Refused::Longest);
+        }
+        self.push(id, class as u8, frame, now, shed) // a class of four
     }
 
     /// Drops packets of the longest queues until there is room for `bytes` more in a queue that then has a rank. False: that
     /// queue is itself the longest, or no other has two packets; its new packet pays.
-    #[inline(never)]
     fn make_room(
         &mut self,
         (at, id, class): (usize, u32, usize),
         bytes: u64,
         mut own: u8,
-        mut shed: impl FnMut(Frame, T),
+        shed: &mut dyn FnMut(Frame, T),
     ) -> bool {
         loop {
             let is_full = self.ports.get(at).is_some_and(|port| port.bytes + bytes > port.most);

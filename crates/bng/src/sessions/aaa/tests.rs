@@ -257,7 +257,7 @@ fn accounting_goes_on_after_a_crash() {
     second.end_others(later);
     disk.sync(&mut second);
     second.turn(later, NOW);
-    assert_eq!(reports(&second), [start.clone()]);
+    assert_eq!(reports(&second), std::slice::from_ref(start));
     assert_eq!(second.grant(&of).map(|grant| grant.class.clone()), Some(vec![b"gold".to_vec()]));
     second.interim(4, Some(&of), &used(20), later);
     second.interim(4, Some(&of), &used(300), later);
