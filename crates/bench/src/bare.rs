@@ -76,7 +76,7 @@ impl Bare {
 impl Player for Bare {
     fn play(&mut self, _how: &How, score: &Score) -> Slice {
         let view = self.view();
-        sampled(&view, &FarCycles::default(), score, || self.turn())
+        sampled(&view, &FarCycles::default(), score, |_| self.turn())
     }
 
     fn close(mut self: Box<Self>) -> Left {

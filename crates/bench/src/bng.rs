@@ -4,9 +4,11 @@
 //! | file | idea |
 //! |---|---|
 //! | `settings` | the workload: configuration and traffic from the same numbers |
+//! | `filled` | how full queues were, where they are to be |
 //! | `ends` | the access network and the core as the gateway's ports: frames made and checked where they are |
 
 mod ends;
+mod filled;
 mod settings;
 
 use bng::assemble::assemble;
@@ -21,7 +23,10 @@ use self::ends::End;
 use self::settings::{ACCESS_MAC, CORE_MAC, GATEWAY_MAC};
 use crate::ends::{FarEnds, Load};
 use crate::error::BenchError;
+use crate::report::Filled;
 use crate::under_test::{Assembled, FarSide, Share, UnderTest};
+use crate::window::Window;
+use crate::work_clock::WorkClock;
 
 /// A broadband gateway with a workload's subscribers.
 #[derive(Clone, Debug, Default)]
@@ -48,11 +53,20 @@ impl UnderTest for BngUnderTest {
 
     fn frames(&self) -> ArenaConfig {
         let few = ArenaConfig { slots: 2048, ..ArenaConfig::default() };
-        if self.settings.is_filled() { ArenaConfig { slots: self.settings.buffers(1), ..few } } else { few }
+        if self.settings.is_filled() { ArenaConfig { slots: self.settings.buffers(), ..few } } else { few }
     }
 
     fn waiting(gateway: &BroadbandGateway) -> u64 {
         gateway.state().shaper.as_ref().map_or(0, |shaper| shaper.held() as u64)
+    }
+
+    fn backlog(gateway: &BroadbandGateway) -> (u64, u64) {
+        let of = |shaper: &bng::shaper::Shaper| (shaper.backlogged() as u64, shaper.bytes());
+        gateway.state().shaper.as_ref().map(|shaper| of(shaper)).unwrap_or_default()
+    }
+
+    fn filled(&self, windows: &[Window]) -> Option<Filled> {
+        filled::of(&self.settings, windows)
     }
 
     fn memory_ports(&self) -> Vec<Caps> {
@@ -60,8 +74,9 @@ impl UnderTest for BngUnderTest {
     }
 
     fn wires(&self) -> Option<[Mac; 2]> {
-        // Subscribers send to their group's address: no interface has to take what is for others.
-        Some([Mac(GATEWAY_MAC), Mac(CORE_MAC)])
+        // Subscribers send to their group's address: no interface has to take what is for others. Queues are filled by a clock
+        // that is the packets', which only far ends in memory move.
+        (!self.settings.is_filled()).then_some([Mac(GATEWAY_MAC), Mac(CORE_MAC)])
     }
 
     fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<BroadbandGateway>, BenchError> {
@@ -80,7 +95,10 @@ impl UnderTest for BngUnderTest {
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {
-        let [access, core] = End::pair(&self.settings, (share.workers, share.worker));
-        Ok(FarEnds::new(Clock::tsc()).with(access).with(core).side(share.users.len() as u32))
+        let clock = self.settings.filling().map(|_| WorkClock::by_packets());
+        let [access, core] = End::pair(&self.settings, (share.workers, share.worker), clock.as_ref());
+        let offered = core.offered();
+        let ends = FarEnds::new(Clock::tsc()).moving(clock, offered).with(access).with(core);
+        Ok(ends.side(share.users.len() as u32))
     }
 }

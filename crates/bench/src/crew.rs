@@ -48,6 +48,8 @@ pub struct Slice {
     pub urgent: bool,
     /// Packets that waited in the gateway's queues, on average over its turns.
     pub waiting: f64,
+    /// Of those, the subscribers that they waited for, and their bytes.
+    pub backlog: [f64; 2],
     /// What the gateway counted of its own from the window's begin to its end.
     pub counters: BTreeMap<&'static str, u64>,
     /// Traffic that was made and checked; of a load.
@@ -167,22 +169,22 @@ fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, an
 
 /// Plays a window with `turn`, reading the statistics where parts change.
 /// `far` is what far ends on the same thread take, which is in no cycles.
-pub fn sampled(view: &StatsView, far: &FarCycles, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+pub fn sampled(view: &StatsView, far: &FarCycles, score: &Score, mut turn: impl FnMut(Part) -> bool) -> Slice {
     let mut core = CoreClock::start();
     let sample = || Sample::take_apart(view, far);
     let begin = sample();
-    score.during(Part::Warm, &mut turn);
+    score.during(Part::Warm, || turn(Part::Warm));
     let noise = ThreadNoise::now();
     let first = sample();
     let allocations = pages::allocations_on_this_thread();
     score.during(Part::Measure, || {
         core.between_turns();
-        turn()
+        turn(Part::Measure)
     });
     let allocations = pages::allocations_on_this_thread() - allocations;
     let last = sample();
     let noise = ThreadNoise::now().since(&noise);
-    score.during(Part::Drain, &mut turn);
+    score.during(Part::Drain, || turn(Part::Drain));
     let end = sample();
     let (measured, whole) = (last.since(&first), end.since(&begin));
     Slice { measured, whole, allocations, core_hz: core.hz(), noise, ..Slice::default() }
@@ -200,6 +202,7 @@ pub struct Working<G: Gateway> {
 /// What is read of a gateway beside its worker's statistics.
 struct Notes<G> {
     waiting: fn(&G) -> u64,
+    backlog: fn(&G) -> (u64, u64),
     counters: fn(&G) -> Vec<(&'static str, u64)>,
 }
 
@@ -232,7 +235,8 @@ impl<G: Gateway> Working<G> {
     /// Has what a gateway under test counts of its own read in windows.
     #[must_use]
     pub(crate) fn noted<U: UnderTest<Gateway = G>>(self) -> Self {
-        Self { notes: Some(Notes { waiting: U::waiting, counters: U::counters }), ..self }
+        let notes = Notes { waiting: U::waiting, backlog: U::backlog, counters: U::counters };
+        Self { notes: Some(notes), ..self }
     }
 
     /// Lets it do so many turns here and now: what was asked of it before it plays.
@@ -250,6 +254,30 @@ impl<G: Gateway> Working<G> {
     /// Its statistics.
     pub fn view(&self) -> StatsView {
         self.worker.env().stats.view()
+    }
+}
+
+/// What waited in a gateway while it was measured.
+#[derive(Default)]
+struct Queues {
+    turns: u64,
+    /// Packets, subscribers and bytes, summed over turns.
+    sums: [u64; 3],
+}
+
+impl Queues {
+    #[inline(always)]
+    fn look<G: Gateway>(&mut self, gateway: &G, notes: &Notes<G>) {
+        let (subscribers, bytes) = (notes.backlog)(gateway);
+        let counts = [(notes.waiting)(gateway), subscribers, bytes];
+        self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        self.turns += 1;
+    }
+
+    /// Adds them to what a worker did.
+    fn note(self, slice: Slice) -> Slice {
+        let [packets, subscribers, bytes] = self.sums.map(|sum| sum as f64 / self.turns.max(1) as f64);
+        Slice { waiting: packets, backlog: [subscribers, bytes], ..slice }
     }
 }
 
@@ -291,8 +319,11 @@ impl<G: Gateway> Player for Working<G> {
         };
         let counted_before = counted(worker, notes);
         worker.resume();
-        let (mut waiting, mut turns) = (0, 0u64);
-        let slice = sampled(&view, far, score, || {
+        let mut queues = Queues::default();
+        let slice = sampled(&view, far, score, |part| {
+            if let Some(notes) = notes.as_ref().filter(|_| part == Part::Measure) {
+                queues.look(worker.gateway(), notes);
+            }
             let apart = mover.is_some().then(|| Apart::begin(far));
             let moved = match how.clocked {
                 true => worker.turn_clocked::<Tsc>(),
@@ -301,14 +332,11 @@ impl<G: Gateway> Player for Working<G> {
             if let (Some(mover), Some(apart)) = (&mut *mover, apart) {
                 mover.worked(apart.end(far, moved), moved);
             }
-            if let Some(notes) = notes {
-                (waiting, turns) = (waiting + (notes.waiting)(worker.gateway()), turns + 1);
-            }
             moved
         });
         let since = counted(worker, notes).into_iter().zip(counted_before);
         let counters = since.map(|((name, now), (_, before))| (name, now.saturating_sub(before))).collect();
-        let slice = Slice { waiting: waiting as f64 / turns.max(1) as f64, counters, ..slice };
+        let slice = queues.note(Slice { counters, ..slice });
         let mut lost_at_ports = BTreeMap::new();
         for ((name, now), before) in self.ports.iter().zip(worker.port_counters()).zip(&before) {
             for (what, packets) in now.lost_since(before) {

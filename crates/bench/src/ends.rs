@@ -136,7 +136,11 @@ pub struct FarEnds {
     cycles: Option<FarCycles>,
     clock: Clock,
     work_clock: Option<WorkClock>,
+    offered: Offered,
 }
+
+/// Bytes that an end has made so far for each outer VLAN; empty where it does not tell.
+pub type Offered = Arc<[AtomicU64]>;
 
 impl FarEnds {
     /// None yet.
@@ -148,12 +152,20 @@ impl FarEnds {
             cycles: None,
             clock,
             work_clock: None,
+            offered: Arc::new([]),
         }
     }
 
     /// None yet; they go by the clock that their worker's own work moves.
     pub(crate) fn by_work(clock: &WorkClock) -> Self {
         Self { work_clock: Some(clock.clone()), ..Self::new(clock.clock()) }.told_apart()
+    }
+
+    /// The worker goes by that clock, which the ends move themselves; what is counted a second is by the machine's. They note
+    /// the bytes that they make for each outer VLAN.
+    #[must_use]
+    pub(crate) fn moving(self, clock: Option<WorkClock>, offered: Offered) -> Self {
+        Self { work_clock: clock, offered, ..self }
     }
 
     /// What ends take to make and to check frames is taken off the time of the worker whose thread they are on.
@@ -184,9 +196,9 @@ impl FarEnds {
 
     /// All of them, and what drives them.
     pub fn side(self, flows: u32) -> FarSide<Load> {
-        let Self { ports, shared, counts, cycles, clock, work_clock } = self;
-        let cycles = cycles.unwrap_or_default();
-        let load = Load { shared, counts, cycles, clock, work_clock, marks: Mutex::default() };
+        let Self { ports, shared, counts, cycles, clock, work_clock, offered } = self;
+        let (cycles, looks) = (cycles.unwrap_or_default(), Mutex::default());
+        let load = Load { shared, counts, cycles, clock, work_clock, offered, looks, marks: Mutex::default() };
         FarSide { ports, load, flows }
     }
 }
@@ -360,6 +372,9 @@ pub struct Load {
     cycles: FarCycles,
     clock: Clock,
     work_clock: Option<WorkClock>,
+    offered: Offered,
+    /// What was offered, and the worker's time in nanoseconds, when counting began and ended.
+    looks: Mutex<[(Vec<u64>, u64); 2]>,
     marks: Mutex<Marks>,
 }
 
@@ -386,6 +401,16 @@ impl Load {
     }
 }
 
+impl Load {
+    /// Notes what was offered so far: when counting begins, or ends.
+    fn note_offered(&self, at: usize) {
+        if let Some(clock) = self.work_clock.as_ref().filter(|_| !self.offered.is_empty()) {
+            let bytes = self.offered.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
+            self.looks.lock().unwrap_or_else(PoisonError::into_inner)[at] = (bytes, clock.now_ns());
+        }
+    }
+}
+
 impl MemoryLoad for Load {
     fn start(&self, pps: Option<f64>) {
         self.change(|marks, look, now| *marks = Marks { start: look, mark: (look, now), stop: (look, now) });
@@ -401,16 +426,25 @@ impl MemoryLoad for Load {
         for counts in &self.counts {
             counts.latencies.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
+        self.note_offered(0);
         self.change(|marks, look, now| marks.mark = (look, now));
     }
 
     fn stop(&self) {
+        self.note_offered(1);
         self.shared.since.store(0, Ordering::Relaxed);
         self.change(|marks, look, now| marks.stop = (look, now));
     }
 
     fn far_cycles(&self) -> FarCycles {
         self.cycles.clone()
+    }
+
+    fn offered(&self) -> Option<(Vec<u64>, u64)> {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let [(first, begin), (last, end)] = &*looks;
+        let bytes = last.iter().zip(first).map(|(last, first)| last - first).collect();
+        (!self.offered.is_empty()).then(|| (bytes, end.saturating_sub(*begin)))
     }
 
     fn work_clock(&self) -> Option<WorkClock> {

@@ -91,7 +91,8 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let ports = ports.into_iter().map(small).collect();
                 let pool = Pool::new(&arena, frames.slots as usize);
                 let time = clock.as_ref().map_or_else(time, WorkClock::time);
-                let worker = Working::timed(init, pool, ports, time).apart_from(far).moves(clock);
+                let moved = clock.filter(|clock| !clock.is_by_packets());
+                let worker = Working::timed(init, pool, ports, time).apart_from(far).moves(moved);
                 let mut worker = worker.noted::<U>();
                 worker.turns(1);
                 rig.session_bytes += U::bytes(worker.gateway());
@@ -127,7 +128,8 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
         let workers = self.hands.iter().map(Hand::slice).collect::<Result<Vec<_>, _>>()?;
         self.score.rest();
         played?;
-        Ok(Window { traffic: L::results(&self.loads), workers, ..Window::default() })
+        let offered = self.loads.iter().filter_map(MemoryLoad::offered).collect();
+        Ok(Window { traffic: L::results(&self.loads), workers, offered, ..Window::default() })
     }
 
     fn close(self: Box<Self>) -> Result<Closing, BenchError> {

@@ -57,6 +57,9 @@ pub struct Report {
     /// Packets that wait in the gateway's queues, in the mean of all turns.
     #[serde(default)]
     pub packets_waiting: f64,
+    /// How full the queues of subscribers were, where the workload fills them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<Filled>,
     /// Heap allocations of the workers for each packet.
     pub allocations_per_packet: f64,
     /// Slots of packet memory that did not come back.
@@ -97,6 +100,34 @@ pub struct Report {
     pub date: String,
     /// Of weir.
     pub version: String,
+}
+
+/// How full downstream queues of subscribers were: medians of the windows' means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Filled {
+    /// The part of the subscribers that packets waited for, 0 to 1.
+    pub backlogged_ratio: f64,
+    /// Packets that waited for each of them.
+    pub packets_each: f64,
+    /// Outer VLANs, each with the rate of a PON.
+    pub nodes: u32,
+    /// What each of them carries, in Gbit/s.
+    pub node_gbps: f64,
+    /// Offered to an outer VLAN by its rate: of the one with the least, of all together, of the one with the most.
+    pub offered_by_rate_min: f64,
+    /// See `offered_by_rate_min`.
+    pub offered_by_rate_mean: f64,
+    /// See `offered_by_rate_min`.
+    pub offered_by_rate_max: f64,
+    /// The rate of the port, in Gbit/s.
+    pub port_gbps: f64,
+    /// Bytes that may wait for it: what it sends in 10 ms.
+    pub buffer_bytes: u64,
+    /// The part of them that did, 0 to 1.
+    pub buffer_used_ratio: f64,
+    /// Packets of the longest queues that were dropped, by packets offered downlink.
+    pub dropped_ratio: f64,
 }
 
 /// What was measured beside the gateway in the same run.

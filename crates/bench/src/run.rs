@@ -75,6 +75,7 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
     report.rss_bytes = rss_bytes();
     report.take(&windows[0]);
+    report.filled = under.filled(&windows[0]);
     let (with, without) = (report.cost.tc_ns, Cost::of(&windows[1]).tc_ns);
     report.disturbed = neighbour.map(|neighbour| Disturbed::of(neighbour, &windows[2], &windows[0]));
     report.observer = Some(Observer { tc_ns: with, tc_ns_without: without, effect_ns: with - without });

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use traffic::DirectionResult;
 
 use crate::options::ReceiveWork;
-use crate::report::{Paced, Report};
+use crate::report::{Filled, Paced, Report};
 use crate::text::{Table, bytes, count, micros, rate};
 
 /// The whole report.
@@ -194,6 +194,9 @@ pub fn facts(r: &Report) -> String {
     if r.packets_waiting > 0.0 {
         line(format!("{} packets wait in the mean", count(r.packets_waiting as u64)));
     }
+    if let Some(filled) = &r.filled {
+        filled_facts(filled, &mut line);
+    }
     for (name, n) in &r.drops {
         line(format!("dropped {name}: {}", count(*n)));
     }
@@ -215,6 +218,28 @@ pub fn facts(r: &Report) -> String {
     }
     line(format!("{}, Linux {}, {}", r.host.cpu, r.host.kernel, plural(r.host.cores as u64, "core")));
     out
+}
+
+/// How full queues were.
+fn filled_facts(f: &Filled, line: &mut impl FnMut(String)) {
+    line(format!(
+        "packets wait for {:.2} % of the subscribers, {:.2} for each; {:.1} % of the buffer of {} is taken: 10 ms of {:.2} Gbit/s",
+        f.backlogged_ratio * 100.0,
+        f.packets_each,
+        f.buffer_used_ratio * 100.0,
+        bytes(f.buffer_bytes as f64),
+        f.port_gbps,
+    ));
+    line(format!(
+        "{} are offered {:.3} times their rate of {:.3} Gbit/s ({:.3} to {:.3}); {:.1} % of the packets offered downlink were \
+         dropped from the longest queues",
+        plural(f.nodes.into(), "outer VLAN"),
+        f.offered_by_rate_mean,
+        f.node_gbps,
+        f.offered_by_rate_min,
+        f.offered_by_rate_max,
+        f.dropped_ratio * 100.0,
+    ));
 }
 
 /// Loss and latency at a fraction of the capacity.

@@ -172,8 +172,6 @@ struct Broadband {
     many: Report,
     /// 256,000 with queues that are full.
     filled: Report,
-    /// Packets that may wait there.
-    room: u32,
 }
 
 impl Broadband {
@@ -182,24 +180,12 @@ impl Broadband {
             |settings, seconds| run(&BngUnderTest { settings }, &Options { seconds, ..Options::default() }, stop);
         let few = measure(bng::Settings { subscribers: 1000, ..Default::default() }, seconds)?;
         let many = measure(bng::Settings::default(), seconds)?;
-        // Outer VLANs are offered 1.3 times their rates where those are made for what the gateway then receives.
-        let mut settings = bng::Settings { shape: true, fill: 2_000_000, ..Default::default() };
-        for _ in 0..4 {
-            let report = measure(settings.clone(), 0.5)?;
-            settings.fill = (offered(&report) / report.seconds) as u32;
-        }
-        let room = settings.waiting(1);
-        Ok(Self { few, many, filled: measure(settings, seconds)?, room })
-    }
-
-    /// Of the packets offered downlink, those that full queues had no room for, in percent.
-    fn refused(&self) -> f64 {
-        let refused = self.filled.drops.get("downstream.shape.flow_queue_full").copied().unwrap_or(0);
-        refused as f64 * 100.0 / self.filled.directions.downlink.sent_packets.max(1) as f64
+        let settings = bng::Settings { shape: true, fill: 5, ..Default::default() };
+        Ok(Self { few, many, filled: measure(settings, seconds)? })
     }
 
     fn verdicts(&self) -> Vec<Verdict> {
-        let Self { few, many, filled, room } = self;
+        let Self { few, many, filled } = self;
         // Of the core where every report has its clock, else of the time stamp counter.
         let is_told = [few, many, filled].iter().all(|r| r.cost.tc_core_cycles.is_some());
         let cycles = |r: &Report| match r.cost.tc_core_cycles {
@@ -207,8 +193,9 @@ impl Broadband {
             _ => r.cost.tc_ns * r.cost.tsc_hz / 1e9,
         };
         let under = |r: &Report| format!("{}, {} cycles", conditions(r), if is_told { "core" } else { "TSC" });
-        let waiting = filled.packets_waiting * 100.0 / f64::from((*room).max(1));
-        let full = format!("{}, {:.0} % of {} places taken", under(filled), waiting, count((*room).into()));
+        let queues = filled.filled.unwrap_or_default();
+        let full = under(filled);
+        let uneven = (queues.offered_by_rate_max - 1.3).abs().max((queues.offered_by_rate_min - 1.3).abs());
         let wrong = |r: &&Report| {
             let [up, down] = [&r.directions.uplink, &r.directions.downlink].map(|d| d.misdelivered_packets);
             (up + down) as f64 + (r.packets_missing.abs() + r.frames_lost.abs()) as f64 + r.allocations_per_packet
@@ -222,18 +209,15 @@ impl Broadband {
             Verdict::at_most("broadband, 256,000 subscribers against 1,000", 1.5, times, "×").under(under(many)),
             Verdict::at_most("broadband, a subscriber with queues", 1024.0, bytes, "B").under(conditions(filled)),
             Verdict::at_most("broadband, queues full", 700.0, cycles(filled), "cycles").under(&*full),
-            Verdict::at_least("broadband, places taken in them", 90.0, waiting, "%").under(&*full),
-            Verdict::at_most("broadband, refused by full queues", 28.0, self.refused(), "%").under(&*full),
+            Verdict::at_least("broadband, subscribers backlogged", 5.0, queues.backlogged_ratio * 100.0, "%")
+                .under(&*full),
+            Verdict::at_least("broadband, packets waiting for each", 4.75, queues.packets_each, "").under(&*full),
+            Verdict::at_most("broadband, outer VLANs' load off 1.3 times their rate", 0.02, uneven, "×").under(&*full),
             Verdict::at_most("broadband, packets lost", 0.0, lost as f64, "")
-                .under("but for those refused by full queues"),
+                .under("but for those of the longest queues"),
             Verdict::at_most("broadband, packets or buffers unaccounted for", 0.0, wrong, "").under("all three above"),
         ]
     }
-}
-
-/// Packets given to a gateway.
-fn offered(r: &Report) -> f64 {
-    (r.directions.uplink.sent_packets + r.directions.downlink.sent_packets) as f64
 }
 
 /// What a report was measured under.

@@ -11,6 +11,8 @@ use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 use wire::Mac;
 
 use crate::error::BenchError;
+use crate::report::Filled;
+use crate::window::Window;
 use crate::work_clock::WorkClock;
 
 /// A gateway with the traffic it is put under. What is particular to one kind of gateway is in its implementation;
@@ -59,6 +61,16 @@ pub trait UnderTest {
     /// Packets that wait in a gateway's queues.
     fn waiting(_gateway: &Self::Gateway) -> u64 {
         0
+    }
+
+    /// Of those packets, the subscribers that they wait for, and their bytes.
+    fn backlog(_gateway: &Self::Gateway) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// How full queues were in windows where they are to be; none: they are not.
+    fn filled(&self, _windows: &[Window]) -> Option<Filled> {
+        None
     }
 
     /// What a gateway has counted of its own, beside what every worker counts: names and counts.
@@ -142,6 +154,12 @@ pub trait MemoryLoad: Sized + Send + Sync {
     /// What its ends take for themselves, to be taken off the worker's time; none where it is not told apart.
     fn far_cycles(&self) -> FarCycles {
         FarCycles::default()
+    }
+
+    /// Bytes that its ends made for each outer VLAN while packets were counted, and nanoseconds of the gateway's clock, where that
+    /// is one which the packets move; none elsewhere.
+    fn offered(&self) -> Option<(Vec<u64>, u64)> {
+        None
     }
 
     /// The clock that its ends go by, if that is one which the worker's own work moves.

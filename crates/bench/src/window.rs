@@ -53,6 +53,8 @@ pub struct Window {
     pub traffic: TrialResult,
     /// What each worker did; empty for what has no engine.
     pub workers: Vec<Slice>,
+    /// What each load offered by outer VLAN, where that is told: see [`MemoryLoad::offered`](crate::under_test::MemoryLoad).
+    pub offered: Vec<(Vec<u64>, u64)>,
     /// Packets sent and arrived from the begin of counting until nothing is on its way any more, where the kernel is the
     /// load. What is on its way at the begin arrives beside: so many losses less are seen, some tens.
     pub whole: Option<(u64, u64)>,

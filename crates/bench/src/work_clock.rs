@@ -1,6 +1,7 @@
 //! A clock that only a gateway's own work moves: where the far ends of its ports are on the worker's thread, what they
 //! take to make and to check packets is not in it. Queues, rates and channels that go by it stand as they would if
-//! packets came from elsewhere.
+//! packets came from elsewhere. Or one that the packets move which the far ends make: then they come at a rate that is in a
+//! fixed relation to the gateway's, however fast it works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use traffic::Clock;
 pub struct WorkClock {
     now_ns: Arc<AtomicU64>,
     skip_ns: Arc<AtomicU64>,
+    by_packets: bool,
 }
 
 /// It begins as late as the machine's clock of workers does: what happened in an earlier run has a time as well.
@@ -20,11 +22,27 @@ const BEGIN_NS: u64 = 1 << 52;
 
 impl Default for WorkClock {
     fn default() -> Self {
-        Self { now_ns: Arc::new(AtomicU64::new(BEGIN_NS)), skip_ns: Arc::default() }
+        Self { now_ns: Arc::new(AtomicU64::new(BEGIN_NS)), skip_ns: Arc::default(), by_packets: false }
     }
 }
 
 impl WorkClock {
+    /// A clock that stands still but for [`WorkClock::advance`].
+    pub fn by_packets() -> Self {
+        Self { by_packets: true, ..Self::default() }
+    }
+
+    /// Whether work does not move it.
+    pub fn is_by_packets(&self) -> bool {
+        self.by_packets
+    }
+
+    /// Moves it on.
+    pub fn advance(&self, ns: u64) {
+        // Nobody else moves it: no read-modify-write is needed.
+        self.now_ns.store(self.now_ns() + ns, Ordering::Relaxed);
+    }
+
     /// Now, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
@@ -69,8 +87,7 @@ impl Mover {
         self.rest = all % u128::from(self.hz);
         let skip = if moved { 0 } else { self.clock.skip_ns.load(Ordering::Relaxed) };
         let ns = (all / u128::from(self.hz)) as u64 + skip; // a turn's nanoseconds
-        // Nobody else moves it: no read-modify-write is needed.
-        self.clock.now_ns.store(self.clock.now_ns() + ns, Ordering::Relaxed);
+        self.clock.advance(ns);
     }
 }
 

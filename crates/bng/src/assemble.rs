@@ -100,7 +100,7 @@ pub fn assemble_with(
     };
     let mut blocks = Vec::new();
     let rates = (0..config.port.len()).map(|n| config.port_rate(n)).collect::<Result<Vec<_>, _>>()?;
-    let mut leases = shaper::leases(&rates, config.workers.count.into()).into_iter();
+    let mut parts = shaper::ports(&rates, config.port_buffer_ns(), config.workers.count.into()).into_iter();
     let limits = config.queue_limits()?;
     let publisher = Publisher::new(plan.compile());
     let control_waker = Waker::new().map_err(AssembleError::Waker)?;
@@ -112,10 +112,10 @@ pub fn assemble_with(
         wakers.push(waker.clone());
         let seed = RandomState::new().hash_one(worker);
         let subscribers = Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?;
-        let leases = leases.next().unwrap_or_default();
+        let part = parts.next().unwrap_or_default();
         // Room for all that may come: memory is taken as they do, and no worker stops to move what is there.
         let expected = subscribers.lines().lines.clamp(64, MOST_QUEUES);
-        let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, limits, leases, expected)));
+        let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, limits, part, expected)));
         let nat = match &nat {
             Some(nat) => {
                 let (told, log) = ring(gateway::nat::RING);

@@ -335,9 +335,11 @@ impl BroadbandGateway {
     fn scheduled<C: Clock>(&mut self, burst: &mut Burst<Bng>, env: &mut Env) -> bool {
         let State { shaper, subscribers, changed, .. } = &mut self.state;
         // What waits for its time when the worker comes to rest waits on.
-        let Some(shaper) = shaper.as_deref_mut().filter(|shaper| shaper.held() > 0 && !env.is_settling) else {
+        let Some(shaper) = shaper.as_deref_mut() else { return false };
+        shaper.free(&mut env.pool);
+        if shaper.held() == 0 || env.is_settling {
             return false;
-        };
+        }
         let look = env.look::<C>();
         let pulled = shaper.pull(burst, subscribers, changed, env);
         if pulled > 0 {
@@ -630,6 +632,7 @@ impl Gateway for BroadbandGateway {
     fn close(&mut self, env: &mut Env) {
         if let Some(shaper) = &mut self.state.shaper {
             shaper.close(|frame| gone(frame, &env.stats, &mut env.pool));
+            shaper.free(&mut env.pool);
         }
         if let Some(come) = &mut self.come {
             come.close(env);

@@ -150,10 +150,13 @@ impl State {
             (frame.meta.l3, frame.meta.flags) = (l3, flags);
             let waits = self.shaper.as_mut().is_some_and(|shaper| {
                 let leaf = shaper.find(handle);
-                shaper.push(leaf, class, &mut frame, at).is_ok()
+                shaper.put((leaf, class), &mut frame, at, &mut env.pool)
             });
             if !waits {
-                env.pool.give(frame);
+                // One that found its place is not here any more.
+                if !frame.is_none() {
+                    env.pool.give(frame);
+                }
                 return Err("no room for packets that wait: [queues] or a profile's shape differs here".to_owned());
             }
         }

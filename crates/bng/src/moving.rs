@@ -16,6 +16,7 @@ use wire::fast;
 
 use crate::lane::State;
 use crate::record::{LINES, SubscriberSpec};
+use crate::shaper::Shedding;
 use crate::steer::Directory;
 use crate::subscribers::Refused;
 use crate::{drops, punts};
@@ -260,7 +261,10 @@ fn wait(handle: u32, mut frame: Frame, state: &mut State, env: &mut Env) {
         return env.pool.give(frame);
     };
     let (leaf, class) = (shaper.find(handle), shaper.class(profile, dscp));
-    match shaper.push(leaf, class, &mut frame, env.now) {
+    let mut shedding = Shedding { subscribers: &state.subscribers, changed: &mut state.changed, stats: &env.stats };
+    let pushed = shaper.push((leaf, class), &mut frame, env.now, &mut shedding);
+    shaper.free(&mut env.pool);
+    match pushed {
         Ok(()) => env.stats.terminated(punts::QUEUED),
         Err(why) => {
             env.stats.drop_outside(why.into(), frame.len());

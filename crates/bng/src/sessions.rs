@@ -232,8 +232,10 @@ impl Sessions {
         let told = std::mem::replace(&mut environment.told, Box::new(|| {}));
         let now = (environment.clock)();
         let aaa = config.radius.as_ref().zip(environment.radius.take());
-        let begun = if environment.goes_on { Aaa::of } else { Aaa::new };
-        let aaa = aaa.map(|(section, sockets)| begun(section, sockets, now));
+        let aaa = aaa.map(|(section, sockets)| match environment.goes_on {
+            true => Aaa::of(section, sockets, now),
+            false => Aaa::new(section, sockets, now, stored.take_accounting()),
+        });
         let store = Store::new(&mut stored, told).map_err(BadSessions::Ledger)?;
         let fixed = specs.iter().map(|spec| {
             let shared = layout.groups[usize::from(spec.group)].shared;
@@ -346,6 +348,7 @@ impl Sessions {
         }
         if let Some(aaa) = &mut self.aaa {
             changed.iter().for_each(|identity| aaa.restored(*identity));
+            aaa.end_others(now);
         }
         changed.iter().filter_map(|identity| self.spec(identity)).collect()
     }
@@ -413,6 +416,14 @@ impl Sessions {
         self.turn_relays(control, clock_ns, now);
         self.advertise(control, now);
         self.check(control, now);
+        self.keep_accounting();
+    }
+
+    /// Hands records of accounting to the ledger, and takes note of those that are on the disk.
+    fn keep_accounting(&mut self) {
+        let Some(aaa) = &mut self.aaa else { return };
+        let store = &self.store;
+        aaa.keeper().turn(|changes| store.submit(changes), || store.submitted());
     }
 
     /// When there is something to do next, in nanoseconds of `control`'s clock, which shows `clock_ns` now.

@@ -1,7 +1,9 @@
 //! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
 
-use dataplane::hqos::tree::{CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, NodeSpec, Tree, TreeLimits};
-use dataplane::hqos::{Lease, Refused};
+use dataplane::hqos::tree::{
+    CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, NodeSpec, PortSpec, Tree, TreeLimits,
+};
+use dataplane::hqos::{Lease, Refused, Room};
 use engine::{Burst, Env, Io, PortId, Stats};
 use frame::{BURST, Frame, Pool, flags};
 use gateway::shell::hand_over::changed::Changed;
@@ -56,6 +58,32 @@ pub struct Shaper {
     nodes: Vec<u32>,
     /// Class by DSCP, of each profile.
     classes: Vec<[u8; 64]>,
+    /// Packets that have made room for others, until their buffers are given back.
+    shed: Vec<Frame>,
+}
+
+/// Packets that make room for those of a turn without an allocation: a burst of the longest for the shortest, and more.
+const SHED: usize = 4096;
+
+/// What is noted of packets that make room for others.
+pub(crate) struct Shedding<'a> {
+    /// Whose they are.
+    pub subscribers: &'a Subscribers,
+    /// Subscribers that have changed.
+    pub changed: &'a mut Changed,
+    /// Where drops are counted.
+    pub stats: &'a Stats,
+}
+
+impl Shedding<'_> {
+    /// A packet of the longest queue makes room: it is dropped by name.
+    fn note(&mut self, frame: &Frame, owner: Owner) {
+        if let (Some(marks), Some(head)) = (self.changed.marks(), self.subscribers.head(owner.record)) {
+            marks.mark(head.handle);
+        }
+        self.stats.add(Io::Released, 1);
+        self.stats.drop_outside(drops::FLOW_LONGEST, frame.len());
+    }
 }
 
 impl Shaper {
@@ -64,10 +92,10 @@ impl Shaper {
         layout.profiles.iter().any(|profile| profile.shape.is_some())
     }
 
-    /// The queues of a worker, for `expected` subscribers. `leases` are its parts of the ports' rates. Outer VLANs of groups
-    /// of other workers have nodes, too: groups may move here.
-    pub fn new(layout: &Layout, limits: TreeLimits, leases: Vec<Option<Lease>>, expected: usize) -> Self {
-        let mut tree = Tree::new(limits, leases, expected, Owner { record: NOBODY, overhead: 0 }, 0);
+    /// The queues of a worker, for `expected` subscribers. `ports` are its parts of the ports. Outer VLANs of groups of other
+    /// workers have nodes, too: groups may move here.
+    pub fn new(layout: &Layout, limits: TreeLimits, ports: Vec<PortSpec>, expected: usize) -> Self {
+        let mut tree = Tree::new(limits, ports, expected, Owner { record: NOBODY, overhead: 0 }, 0);
         let (mut nodes, mut next) = (Vec::new(), 0);
         for group in &layout.groups {
             nodes.push(next);
@@ -79,7 +107,8 @@ impl Shaper {
                 }
             }
         }
-        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new() };
+        let shed = Vec::with_capacity(SHED);
+        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new(), shed };
         this.set_profiles(&layout.profiles);
         this
     }
@@ -117,6 +146,16 @@ impl Shaper {
         self.tree.bytes()
     }
 
+    /// Subscribers that packets wait for.
+    pub fn backlogged(&self) -> usize {
+        self.tree.backlogged()
+    }
+
+    /// Bytes that wait for a port, and how many may; [`u64::MAX`]: it has no buffer of its own.
+    pub fn port_bytes(&self, port: usize) -> (u64, u64) {
+        self.tree.port_bytes(port)
+    }
+
     /// Bytes of memory that it takes beside packets.
     pub fn memory(&self) -> usize {
         self.tree.memory() + (self.leaves.capacity() + self.free.capacity()) * size_of::<u32>()
@@ -151,13 +190,41 @@ impl Shaper {
         self.tree.prefetch(leaf, class);
     }
 
-    /// Lets a packet wait: it is taken.
+    /// Lets a packet wait: it is taken. Packets that make room for it are dropped; ask for [`free`](Self::free) once a turn.
     ///
     /// # Errors
     /// Why not; then it stays.
     #[inline(always)]
-    pub fn push(&mut self, leaf: u32, class: u8, frame: &mut Frame, now: u64) -> Result<(), Refused> {
-        self.tree.push(leaf, class, frame, now)
+    pub(crate) fn push(
+        &mut self,
+        (leaf, class): (u32, u8),
+        frame: &mut Frame,
+        now: u64,
+        shedding: &mut Shedding<'_>,
+    ) -> Result<(), Refused> {
+        let made_room = |frame: Frame, owner| {
+            shedding.note(&frame, owner);
+            self.shed.push(frame);
+        };
+        self.tree.push(leaf, class, frame, now, made_room)
+    }
+
+    /// Lets a packet wait, if there is room for it beside all others: it is taken. Of a worker that has not run.
+    pub(crate) fn put(&mut self, (leaf, class): (u32, u8), frame: &mut Frame, at: u64, pool: &mut Pool) -> bool {
+        let mut fits = true;
+        let made_room = |frame, _| {
+            fits = false;
+            pool.give(frame);
+        };
+        self.tree.push(leaf, class, frame, at, made_room).is_ok() && fits
+    }
+
+    /// Gives back the buffers of packets that have made room for others.
+    #[inline(always)]
+    pub(crate) fn free(&mut self, pool: &mut Pool) {
+        if !self.shed.is_empty() {
+            self.shed.drain(..).for_each(|frame| pool.give(frame));
+        }
     }
 
     /// Shows what waits in a subscriber's queues: class, since when, and the frame; each class's oldest first.
@@ -316,14 +383,16 @@ impl Departures<Owner> for &mut Out<'_> {
     }
 }
 
-/// A worker's part of each port's rate, for all workers.
-pub fn leases(rates: &[Option<u64>], workers: usize) -> Vec<Vec<Option<Lease>>> {
-    let mut all: Vec<Vec<Option<Lease>>> = (0..workers).map(|_| Vec::new()).collect();
+/// A worker's part of each port: of its rate in bit/s, and of its buffer, which holds what it sends in `buffer_ns`; 0: it has
+/// none. For all workers.
+pub fn ports(rates: &[Option<u64>], buffer_ns: u64, workers: usize) -> Vec<Vec<PortSpec>> {
+    let mut all: Vec<Vec<PortSpec>> = (0..workers).map(|_| Vec::new()).collect();
     for rate in rates {
-        let mut of_port = rate.map(|rate| Lease::among(rate, workers, 0)).unwrap_or_default();
-        for (worker, leases) in all.iter_mut().enumerate().rev() {
-            debug_assert!(of_port.len() <= worker + 1);
-            leases.push(of_port.pop());
+        let mut leases = rate.map(|rate| Lease::among(rate, workers, 0)).unwrap_or_default();
+        let buffer = rate.filter(|_| buffer_ns > 0);
+        let mut rooms = buffer.map(|rate| Room::among(rate, buffer_ns, workers, 0)).unwrap_or_default();
+        for ports in all.iter_mut().rev() {
+            ports.push(PortSpec { lease: leases.pop(), room: rooms.pop() });
         }
     }
     all

@@ -15,6 +15,7 @@ mod flow; // a queue with its rates
 mod group; // flows whose turn it will be, by level
 mod lease; // a port's rate among workers
 mod pie; // active queue management
+mod room; // a port's buffer among workers
 mod shaper; // a token bucket that a flow waits for
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::drops;
 pub use codel::CodelConfig;
 pub use lease::{INTERVAL_NS as LEASE_INTERVAL_NS, Lease};
 pub use pie::{INTERVAL_NS, Pie, PieConfig};
+pub use room::Room;
 
 /// What the flows of a scheduler leave by: links in groups, numbered from 0. The frames of a flow leave by the links of its
 /// group ([`FlowSpec::group`]).
@@ -93,6 +95,8 @@ impl Default for Limits {
 pub enum Refused {
     /// The queue, or the memory of all queues, is full.
     Full,
+    /// What queues share is full, and none is longer than the packet's own.
+    Longest,
     /// Active queue management.
     Aqm,
     /// There is no such flow.
@@ -103,6 +107,7 @@ impl From<Refused> for Drop {
     fn from(why: Refused) -> Self {
         match why {
             Refused::Full => drops::FLOW_QUEUE_FULL,
+            Refused::Longest => drops::FLOW_LONGEST,
             Refused::Aqm => drops::FLOW_AQM,
             Refused::Gone => drops::FLOW_GONE,
         }

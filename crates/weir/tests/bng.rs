@@ -166,6 +166,12 @@ fn take_over_that_fails_changes_nothing() {
     run("bng_take_over.py", &["refused"]);
 }
 
+/// FreeRADIUS has one start and one stop of every session, whenever the gateway was killed: see `tests/net/bng_accounting.py`.
+#[test]
+fn accounting_outlives_kills() {
+    run("bng_accounting.py", &["6"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -1,14 +1,15 @@
 //! The access network and the core in memory: what the gateway receives is written where it is, what it sends is checked
 //! there: tags, hardware addresses, TTL and header checksum of every packet.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use frame::{BURST, Caps};
 use traffic::Clock;
 use wire::{checksum, ethertype, fast};
 
-use super::settings::{ACCESS_MAC, BUSY, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
-use crate::ends::{self, Checked, Shared};
+use super::settings::{ACCESS_MAC, BUSY, CORE_MAC, ENDPOINT, GATEWAY_MAC, LIGHT, LINES, Settings, endpoint_mac};
+use crate::ends::{self, Checked, Offered, Shared};
+use crate::work_clock::WorkClock;
 
 /// One end: the access network, or the core.
 pub struct End {
@@ -26,6 +27,10 @@ pub struct End {
     size: usize,
     /// The time of this burst, in nanoseconds.
     now_ns: u64,
+    /// The gateway's clock, which each packet moves, and by how much: picoseconds, and those that are no whole nanosecond yet.
+    moves: Option<(WorkClock, u64, u64)>,
+    /// Bytes made for each outer VLAN, where queues are filled.
+    offered: Offered,
 }
 
 /// Where the time stands in an IP packet: behind the UDP header.
@@ -49,9 +54,10 @@ fn coprime(n: u32) -> u32 {
 }
 
 impl End {
-    /// Both ends of a worker: access, core.
-    pub fn pair(settings: &Settings, (workers, worker): (u16, u16)) -> [Self; 2] {
+    /// Both ends of a worker: access, core. `clock`: the worker's, where packets move it.
+    pub fn pair(settings: &Settings, (workers, worker): (u16, u16), clock: Option<&WorkClock>) -> [Self; 2] {
         let users = settings.users(workers, worker).len() as u32;
+        let nodes = settings.filling().map_or(0, |filling| filling.nodes);
         [true, false].map(|access| Self {
             access,
             settings: settings.clone(),
@@ -63,14 +69,26 @@ impl End {
             endpoint: 0,
             size: 0,
             now_ns: 0,
+            moves: clock.cloned().zip(settings.filling()).map(|(clock, filling)| (clock, filling.gap_ps, 0)),
+            offered: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
+    /// Bytes that it has made for each outer VLAN, where queues are filled.
+    pub fn offered(&self) -> Offered {
+        self.offered.clone()
+    }
+
+    /// The time that packets are stamped with, in nanoseconds.
+    fn now(&self, clock: &Clock) -> u64 {
+        self.moves.as_ref().map_or_else(|| clock.now_ns(), |(clock, ..)| clock.now_ns())
+    }
+
     /// Whose packet comes next: of all subscribers in turns, or, where queues are filled, of those whose are, but for one
-    /// packet in twenty.
+    /// packet in [`LIGHT`].
     fn whose(&mut self, users: u32) -> u32 {
         let step = |at: u32, stride: u32, of: u32| ((u64::from(at) + u64::from(stride)) % u64::from(of)) as u32;
-        self.turn = (self.turn + 1) % BUSY;
+        self.turn = (self.turn + 1) % LIGHT;
         match &mut self.busy {
             Some((at, stride)) if self.turn != 0 => {
                 let busy = *at * BUSY;
@@ -124,7 +142,7 @@ impl ends::End for End {
     }
 
     fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64 {
-        self.now_ns = clock.now_ns();
+        self.now_ns = self.now(clock);
         let ratio = u64::from(self.settings.ratio);
         let share = if self.access { 1 } else { ratio };
         let [up, down] = [0, 1].map(|n: usize| shared.given[n].load(Ordering::Relaxed));
@@ -134,12 +152,21 @@ impl ends::End for End {
 
     fn write(&mut self, space: &mut [u8]) -> Option<usize> {
         let (workers, worker, users) = self.place;
+        if let Some((clock, gap_ps, rest)) = &mut self.moves {
+            let all = *rest + *gap_ps;
+            clock.advance(all / 1000);
+            *rest = all % 1000;
+        }
         let user = self.whose(users);
         let line = self.settings.line(workers, worker, user);
         self.endpoint = (self.endpoint + 1) % self.settings.endpoints;
         let (host, host_mac) = (ENDPOINT.to_bits() + self.endpoint, endpoint_mac(self.endpoint));
         let size = self.settings.sizes[self.size];
         self.size = (self.size + 1) % self.settings.sizes.len();
+        if let Some(bytes) = self.offered.get((user / LINES) as usize) {
+            // Nobody else writes it. As its queue counts it: behind two tags.
+            bytes.store(bytes.load(Ordering::Relaxed) + u64::from(size) + 8, Ordering::Relaxed);
+        }
         let head: &mut [u8; HEAD] = space.first_chunk_mut()?;
         let l3 = if self.access {
             head[..6].copy_from_slice(&GATEWAY_MAC);
@@ -181,7 +208,7 @@ impl ends::End for End {
     }
 
     fn arrived(&mut self, clock: &Clock) {
-        self.now_ns = clock.now_ns();
+        self.now_ns = self.now(clock);
     }
 
     fn check(&mut self, frame: &[u8]) -> Checked {

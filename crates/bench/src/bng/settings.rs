@@ -31,8 +31,8 @@ pub struct Settings {
     pub police: bool,
     /// Downstream queues by class: every packet waits and is scheduled, but no rate is reached without `fill`.
     pub shape: bool,
-    /// Packets offered a second that outer VLANs' rates are made for: their subscribers are offered 1.3 times what they
-    /// carry, nearly all of it to one in twenty, who may have five packets each waiting, all together. 0, or without
+    /// Packets that wait for each of one in twenty subscribers in the mean: outer VLANs are offered 1.3 times their rates,
+    /// nearly all of it to those, and the buffer of the port, 10 ms of its rate, has room for just so many. 0, or without
     /// `shape`: no rate is reached.
     pub fill: u32,
     /// VLAN of the core link; none: untagged.
@@ -63,11 +63,21 @@ pub const LINES: u32 = 4000;
 /// The first outer VLAN of a worker's group; the following are the next ones.
 const FIRST_S: u32 = 100;
 
-/// With [`Settings::fill`]: one subscriber in so many has packets that wait, so many each, and its outer VLAN is offered so
-/// many times its rate.
+/// With [`Settings::fill`]: one subscriber in so many has packets that wait, and its outer VLAN is offered so many times its
+/// rate.
 pub(super) const BUSY: u32 = 20;
-const WAITING: u32 = 5;
+/// One packet in so many is to any subscriber, the others to those.
+pub(super) const LIGHT: u32 = 40;
+/// What the buffer of the port holds by what is to wait: a part of it is empty while the port catches up, once a millisecond,
+/// and some subscribers have a packet that waits for its turn.
+const ROOM: f64 = 1.08;
 const OVERLOAD: f64 = 1.3;
+/// What the buffer of a port holds if nothing is said: what it sends in a hundredth of a second.
+const BUFFER: u64 = 100;
+/// Bytes that a port's rate counts beside each frame.
+const ON_WIRE: f64 = 24.0;
+/// Bytes of tags of a frame to a subscriber.
+const TAGS: f64 = 8.0;
 /// Classes as they are by default, but none drops what has waited too long: nobody here slows down for it.
 const FILLED: &str = r#"shape = { class = [
     { name = "voice", dscp = [40, 46, 48, 56] },
@@ -79,8 +89,23 @@ const FILLED: &str = r#"shape = { class = [
 #[derive(Default)]
 struct Queues {
     shape: &'static str,
+    port: String,
     node: String,
     limits: String,
+}
+
+/// What fills queues: rates of the gateway, and of the packets offered to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Filling {
+    /// Bytes that may wait for the access port.
+    pub buffer: u64,
+    /// Rate of the access port, in bit/s.
+    pub port: u64,
+    /// Outer VLANs, and the rate of each in bit/s.
+    pub nodes: u32,
+    pub node: u64,
+    /// Time between two packets, of both directions, in picoseconds of the gateway's clock.
+    pub gap_ps: u64,
 }
 
 /// Packet buffers of a worker beside those of packets that wait.
@@ -129,8 +154,7 @@ impl Settings {
             "acl" => self.acl = switch()?,
             "police" => self.police = switch()?,
             "shape" => self.shape = switch()?,
-            "fill" if number(0..1).is_ok() => self.fill = 0, // none
-            "fill" => self.fill = number(1000..100_000_001)?,
+            "fill" => self.fill = number(0..101)?,
             "core_vlan" => self.core_vlan = Some(number(0..4095)? as u16).filter(|id| *id != 0),
             _ => return Err(SettingError::Unknown(key.into(), KEYS.join(", "))),
         }
@@ -149,36 +173,41 @@ impl Settings {
         self.shape && self.fill > 0
     }
 
-    /// Packets that may wait on a worker, where queues are filled.
-    pub fn waiting(&self, workers: u16) -> u32 {
-        if self.is_filled() { (self.users(workers, 0).len() as u32).div_ceil(BUSY) * WAITING } else { 0 }
+    /// Packets that may wait, where queues are filled.
+    pub fn waiting(&self) -> u32 {
+        if self.is_filled() { self.subscribers.div_ceil(BUSY) * self.fill } else { 0 }
     }
 
-    /// Packet buffers of a worker.
-    pub fn buffers(&self, workers: u16) -> u32 {
-        self.waiting(workers) + BUFFERS
+    /// Packet buffers of a worker: the buffer of the port is to be full before they are.
+    pub fn buffers(&self) -> u32 {
+        self.waiting() + self.waiting() / 3 + BUFFERS
     }
 
-    /// Bits a second that each outer VLAN carries, where queues are filled.
-    fn s_vlan_rate(&self, workers: u16) -> u64 {
-        let bytes = self.sizes.iter().map(|size| f64::from(*size) + 8.0).sum::<f64>() / self.sizes.len() as f64;
-        let down = f64::from(self.fill) * f64::from(self.ratio) / f64::from(self.ratio + 1);
-        // The last one of a worker is a part of one, and less busy.
-        let vlans = f64::from(self.subscribers) / f64::from(LINES.min(self.users(workers, 0).len() as u32));
-        (down * bytes * 8.0 / vlans.max(1.0) / OVERLOAD) as u64
+    /// Rates where queues are filled; none: they are not.
+    pub(super) fn filling(&self) -> Option<Filling> {
+        let bytes = self.sizes.iter().map(|size| f64::from(*size) + TAGS).sum::<f64>() / self.sizes.len() as f64;
+        let buffer = (f64::from(self.waiting()) * bytes * ROOM) as u64;
+        let port = buffer * 8 * BUFFER;
+        // All outer VLANs together carry a bit less than the port.
+        let nodes = self.subscribers.div_ceil(LINES);
+        let node = (port as f64 * bytes / (bytes + ON_WIRE) * 0.98 / f64::from(nodes)) as u64;
+        let down = node as f64 * f64::from(nodes) * OVERLOAD / 8.0 / bytes;
+        let ratio = f64::from(self.ratio);
+        let gap_ps = (1e12 / (down * (ratio + 1.0) / ratio)) as u64;
+        self.is_filled().then_some(Filling { buffer, port, nodes, node, gap_ps })
     }
 
     /// What a configuration says of queues.
-    fn queues(&self, workers: u16) -> Queues {
-        if !self.is_filled() {
+    fn queues(&self) -> Queues {
+        let Some(Filling { port, node, .. }) = self.filling() else {
             return Queues { shape: if self.shape { "shape = {}" } else { "" }, ..Queues::default() };
-        }
-        let packets = self.waiting(workers);
-        let bytes = u64::from(packets) * u64::from(self.sizes.iter().copied().max().unwrap_or(0) + 8);
+        };
+        let packets = self.buffers() - BUFFERS;
         Queues {
             shape: FILLED,
-            node: format!("s_vlan_rate = \"{} bit/s\"", self.s_vlan_rate(workers)),
-            limits: format!("packets = {packets}\nbytes = {bytes}"),
+            port: format!("rate = \"{port} bit/s\""),
+            node: format!("s_vlan_rate = \"{node} bit/s\""),
+            limits: format!("packets = {packets}\nbytes = {}", u64::from(packets) * 2048),
         }
     }
 
@@ -210,8 +239,14 @@ impl Settings {
         let vlan = self.core_vlan.map_or_else(String::new, |id| format!("vlan = {id}"));
         let (acl, rate) = (if self.acl { "acl = \"tier\"" } else { "" }, "up = \"100 Gbit/s\"\ndown = \"100 Gbit/s\"");
         let rate = if self.police { rate } else { "" };
-        let Queues { shape, node, limits } = self.queues(workers);
-        let buffers = self.buffers(workers) * u32::from(workers);
+        if self.is_filled() && workers > 1 {
+            return Err(BenchError::Asked(format!(
+                "--set fill={} with --workers {workers}: packets are offered by one worker's clock; allowed: 1",
+                self.fill
+            )));
+        }
+        let Queues { shape, port, node, limits } = self.queues();
+        let buffers = self.buffers() * u32::from(workers);
         let _ = write!(
             text,
             r#"
@@ -224,6 +259,7 @@ impl Settings {
             name = "access"
             uri = "memory:access"
             role = "access"
+            {port}
             [[port]]
             name = "core"
             uri = "memory:core"

@@ -177,7 +177,7 @@ mod tests {
     fn samples(key: &str) -> [&'static str; 2] {
         match key {
             "session_rate" | "peak_rate" | "priorities" | "aqm" => ["true", "false"],
-            "fill" => ["100k", "200k"],
+            "fill" => ["3", "5"],
             "overload" | "upstream" => ["0.1", "0.2"],
             "overload_factor" => ["2", "3"],
             "rate" | "overload_rate" => ["30 Mbit/s", "40 Mbit/s"],

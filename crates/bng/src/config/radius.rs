@@ -19,7 +19,8 @@ pub struct RadiusSection {
     /// User-Password of every subscriber: the line is what is authenticated.
     #[serde(default = "password")]
     pub password: String,
-    /// Seconds between interim accounting reports, where the server names no other; 0: none.
+    /// Seconds between interim accounting reports, where the server names no other; 0: none. What a session has used since its
+    /// last one is lost if the process is killed.
     #[serde(default = "interim", deserialize_with = "quantity::read::seconds::deserialize")]
     #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub interim_seconds: u32,

@@ -15,7 +15,7 @@ use super::{Config, ConfigError, RelaySection, wrong};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSection {
-    /// Folder of a ledger in which leases survive a restart; left out: they end with the process.
+    /// Folder of a ledger in which leases and RADIUS accounting survive a restart; left out: they end with the process.
     pub ledger: Option<PathBuf>,
     /// Leases of one line at most, in N:1 groups of one hardware address; an IPv4 address, an IPv6 address and a delegated prefix are one each.
     pub leases_per_line: u32,

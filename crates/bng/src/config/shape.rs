@@ -61,10 +61,16 @@ pub struct ClassSection {
 pub struct QueueSection {
     /// Packets that may wait; they take packet buffers of `[frames]`. Left out: half of the worker's.
     pub packets: Option<u32>,
-    /// Bytes that may wait; left out: 1,024 for each packet. What is left when memory becomes scarce bounds each queue.
+    /// Bytes that may wait; left out: 1,024 for each packet. Where this, `packets` or the buffer of a port is full, the longest
+    /// queue pays for what comes.
     #[serde(deserialize_with = "quantity::read::bytes::optional")]
     #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub bytes: Option<u64>,
+    /// What may wait for a port that has a `rate`, all workers together, as the time that the port takes to send it; left out:
+    /// 10 ms. At least 32 KiB for each worker. `"0"`: no more than `packets` and `bytes` say.
+    #[serde(deserialize_with = "quantity::read::microseconds::optional")]
+    #[schemars(schema_with = "quantity::read::microseconds::schema")]
+    pub port_buffer_us: Option<u32>,
 }
 
 fn one() -> u8 {
@@ -85,6 +91,9 @@ pub struct ShapePlan {
     /// Names of the classes that there are.
     pub names: Vec<String>,
 }
+
+/// What may wait for a port if nothing is said, in microseconds of its rate.
+const PORT_BUFFER_US: u32 = 10_000;
 
 /// Bytes that a class's queue holds if nothing is said.
 const BUFFER: u64 = 1 << 20;
@@ -213,6 +222,11 @@ impl Config {
             return Err(wrong(&[&"port", &n, &"rate"], what, "leave it out"));
         }
         rate.map(Some).ok_or_else(|| wrong(&[&"port", &n, &"rate"], what(), "such as 10 Gbit/s"))
+    }
+
+    /// What may wait for a port with a rate, in nanoseconds of it.
+    pub(crate) fn port_buffer_ns(&self) -> u64 {
+        u64::from(self.queues.port_buffer_us.unwrap_or(PORT_BUFFER_US)) * 1000
     }
 
     /// Packets and bytes that may wait on a worker.

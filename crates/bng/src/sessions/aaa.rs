@@ -19,10 +19,12 @@ use radius::coa::{self, ErrorCause, Received};
 use radius::dictionary::number;
 use radius::{Attribute, Code, Packet};
 
+use self::kept::{Keeper, Kept, KeptAccount};
 use self::reload::{clients, servers, takes_reports};
 use super::backlog::Backlog;
 use crate::config::RadiusSection;
 use crate::slow::ControlPacket;
+use crate::subscribers::Usage;
 
 /// Source ports of each client; each has 256 identifiers.
 const SOURCES: u16 = 8;
@@ -193,6 +195,10 @@ struct Account {
     interim: u64,
     /// Number of its interim report that waits, if one does.
     unsent: u64,
+    /// Its key in the ledger; 0: it has none.
+    key: u64,
+    /// What it had used in earlier runs, which workers do not count.
+    used: kept::Row,
 }
 
 /// Counters of RADIUS.
@@ -243,6 +249,10 @@ pub struct Aaa {
     interims: BinaryHeap<Reverse<(u64, u32)>>,
     /// Reports that the client had no room for.
     backlog: Backlog,
+    /// What the ledger is to keep.
+    keeper: Keeper,
+    /// Sessions of an earlier run that have not gone on, each with its key in the ledger.
+    kept: HashMap<Identity, (u64, KeptAccount)>,
     /// Whether a server takes accounting reports.
     reports: bool,
     /// As a reload has it; the next turn goes by it.
@@ -255,15 +265,62 @@ pub struct Aaa {
 }
 
 impl Aaa {
-    /// As configured; servers are told that it begins.
-    pub fn new(config: &RadiusSection, sockets: Sockets, now: Time) -> Self {
+    /// As configured, with records that the ledger has of an earlier run, and that run's number. Its sessions are to go on by
+    /// [`start`](Self::start); [`end_others`](Self::end_others) ends those that do not.
+    pub fn new(
+        config: &RadiusSection,
+        sockets: Sockets,
+        now: Time,
+        (kept, before): (impl IntoIterator<Item = (u64, Kept)>, Option<u32>),
+    ) -> Self {
         let mut this = Self::of(config, sockets, now);
-        // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
-        let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
+        // Two runs in a second, or after the clock was set back, have different identifiers.
+        this.run = this.run.max(before.map_or(0, |before| before.saturating_add(1)));
         if this.reports {
-            this.backlog.start(on);
+            this.keeper.run(this.run);
+        }
+        let mut reports = Vec::new();
+        for (key, kept) in kept {
+            this.keeper.taken(key);
+            match kept {
+                Kept::Report(report) => reports.push((key, report)),
+                Kept::Account(account) => {
+                    let identity = hand_over::identity(account.of);
+                    this.grants.insert(identity, Grant { at: 0, ..account.grant.clone() });
+                    if let Some((older, _)) = this.kept.insert(identity, (key, *account)) {
+                        this.keeper.forget(older);
+                    }
+                }
+            }
+        }
+        let has_sessions = !this.kept.is_empty();
+        reports.sort_unstable_by_key(|(key, _)| *key);
+        reports.into_iter().for_each(|(key, report)| this.backlog.start(report, key, 0));
+        // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1), unless they go on.
+        if this.reports && !has_sessions {
+            let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
+            this.backlog.start(on, 0, this.keeper.step());
         }
         this
+    }
+
+    /// Ends the sessions of an earlier run whose subscribers have nothing any more: they ended with the process, or while none
+    /// ran.
+    pub fn end_others(&mut self, now: Time) {
+        /// NAS Reboot (RFC 2866, 5.10).
+        const REBOOT: u32 = 11;
+        for (identity, (key, kept)) in std::mem::take(&mut self.kept) {
+            let KeptAccount { id, began, grant, used, .. } = kept;
+            let about = Vec::new();
+            let account = Account { id, grant, about, began: Time(began), interim: 0, unsent: 0, key, used };
+            self.grants.remove(&identity);
+            self.stop_of(&account, &kept::sum(&used, &Usage::default()), now, REBOOT);
+        }
+    }
+
+    /// Hands changes to the ledger; see [`Keeper::turn`].
+    pub(super) fn keeper(&mut self) -> &mut Keeper {
+        &mut self.keeper
     }
 
     /// As configured.
@@ -287,6 +344,8 @@ impl Aaa {
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
             backlog: Backlog::default(),
+            keeper: Keeper::default(),
+            kept: HashMap::new(),
             reports: takes_reports(config),
             following: None,
             run: now.secs(),
@@ -363,11 +422,7 @@ impl Aaa {
     pub fn adopt(&mut self, handle: u32, identity: &Identity, now: Time) {
         let Some((account, grant)) = self.accounts.get_mut(&handle).zip(self.grants.get(identity)) else { return };
         account.grant = grant.clone();
-        let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
-        account.interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
-        if account.interim != 0 {
-            self.interims.push(Reverse((account.interim, handle)));
-        }
+        self.schedule(handle, now);
     }
 
     /// Asks whether a subscriber may have a session, and holds its request, if one is to wait. `user` names it; `about` is what
@@ -427,10 +482,16 @@ impl Aaa {
             self.go_by(section, now, steady);
         }
         let (next, client) = (&mut self.next, &mut self.accounting.client);
-        self.backlog.hand_over(|report| {
+        let durable = self.keeper.durable();
+        let (keeper, mut dropped) = (&mut self.keeper, Vec::new());
+        let give = |report, key| {
             *next += 1;
-            client.account(steady.0, *next, report)
-        });
+            client.account(steady.0, *next, report)?;
+            keeper.gave(*next, key);
+            Ok(())
+        };
+        self.backlog.hand_over(durable, give, |key| dropped.push(key));
+        dropped.into_iter().for_each(|key| self.keeper.forget(key));
         self.authentication.turn(steady.0);
         self.accounting.turn(steady.0);
         let mut decisions = Vec::new();
@@ -443,7 +504,10 @@ impl Aaa {
         }
         while let Some(event) = self.accounting.client.next_event() {
             match event {
-                Event::Acknowledged(_) => self.counts.reported += 1,
+                Event::Acknowledged(number) => {
+                    self.counts.reported += 1;
+                    self.keeper.acknowledged(number);
+                }
                 other => report_server("accounting", &other, &self.config),
             }
         }
@@ -479,6 +543,8 @@ impl Aaa {
             }
             Some(_) => {
                 self.counts.rejected += 1;
+                // One of an earlier run was granted until now.
+                self.grants.remove(&identity);
                 self.denied.insert(identity, steady.0 + u64::from(self.config.reject_seconds) * 1000);
             }
             // Its client asks again.
@@ -532,7 +598,8 @@ impl Aaa {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let clients = clients.into_iter().flatten().map(|due| now.0 + due.saturating_sub(steady.0));
         let interim = self.interims.peek().map(|Reverse((at, _))| *at);
-        let backlog = (self.backlog.is_due() || self.following.is_some()).then_some(0);
+        let is_due = self.backlog.is_due(self.keeper.durable()) || self.keeper.is_due();
+        let backlog = (is_due || self.following.is_some()).then_some(0);
         clients.chain(interim).chain(backlog).min().map(Time)
     }
 }
@@ -561,6 +628,7 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
 
 mod accounting;
 pub mod hand_over;
+pub mod kept;
 mod reload;
 #[cfg(test)]
 mod tests;

@@ -207,6 +207,7 @@ impl Sessions {
     /// What RADIUS servers have decided, and what is to be reported to them.
     pub(super) fn authenticate(&mut self, control: &mut Control, now: Time, steady: Time) {
         self.take_removed(control, now);
+        self.keep_accounting();
         let Some(aaa) = &mut self.aaa else { return };
         aaa.sweep(steady, |identity| self.sessions.contains_key(identity));
         let due = aaa.due(now);

@@ -125,7 +125,9 @@ impl Sessions {
         for (handle, usage) in control.usage_news() {
             self.on_usage(handle, &usage, now);
         }
-        self.store.waiting() == 0 && !self.store.is_behind()
+        self.keep_accounting();
+        let is_kept = self.aaa.as_mut().is_none_or(|aaa| aaa.keeper().is_settled());
+        is_kept && self.store.waiting() == 0 && !self.store.is_behind()
     }
 
     /// Adds all there is.

@@ -156,7 +156,7 @@ impl Sessions {
         if self.reporting.remove(&handle)
             && let Some(aaa) = &mut self.aaa
         {
-            aaa.interim(handle, usage, now);
+            aaa.interim(handle, self.by_handle.get(&handle), usage, now);
         }
         let Some(identity) = self.by_handle.get(&handle).copied() else { return };
         let Some(session) = self.sessions.get_mut(&identity) else { return };

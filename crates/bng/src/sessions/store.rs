@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::aaa::kept::Kept;
 use access::lease::{LeaseKey, LeaseRecord};
 use ledger::{Change, Ledger, LedgerError, Pace, Places, Progress, Refused, Ticket, Writer};
 
@@ -12,6 +13,10 @@ const PACE: Pace = Pace { gather: std::time::Duration::from_millis(1), batch: 10
 #[derive(Debug, Default)]
 pub struct Stored {
     leases: Vec<(u64, LeaseRecord)>,
+    /// Records of accounting, by key.
+    accounting: Vec<(u64, Kept)>,
+    /// The number of that run; none: it had none.
+    run: Option<u32>,
     /// Records that are not readable; a sentence each.
     pub unreadable: Vec<String>,
     ledger: Option<(Ledger, Places)>,
@@ -25,15 +30,28 @@ impl Stored {
     pub fn read(folder: &std::path::Path) -> Result<Self, LedgerError> {
         let ledger = Ledger::open(folder)?;
         let mut stored = Self::default();
+        let (mut accounting, mut unreadable) = (Vec::new(), 0);
         let places = ledger.load(
             |key, bytes| match LeaseRecord::decode(bytes) {
                 Ok(record) => stored.leases.push((key, record)),
                 Err(why) => stored.unreadable.push(why.to_string()),
             },
-            |_, _| {},
+            |key, bytes| match Kept::decode(bytes) {
+                Some(kept) => accounting.push((key, kept)),
+                None => unreadable += 1,
+            },
         )?;
+        if unreadable > 0 {
+            stored.unreadable.push(format!("{unreadable} records of accounting of another release"));
+        }
+        (stored.accounting, stored.run) = (accounting, ledger.status()?.recovery);
         stored.ledger = Some((ledger, places));
         Ok(stored)
+    }
+
+    /// Takes the records of accounting, by key, and the number of the run that wrote them.
+    pub fn take_accounting(&mut self) -> (Vec<(u64, Kept)>, Option<u32>) {
+        (std::mem::take(&mut self.accounting), self.run)
     }
 
     /// Leases, each with its number in the ledger.
@@ -146,6 +164,24 @@ impl<T> Store<T> {
             }
             Err(_) => Err(what),
         }
+    }
+
+    /// Hands in changes that are no leases, together; gives them back if there is no room. Without a ledger, or with one that has
+    /// failed, they are as good as on the disk.
+    pub fn submit(&self, changes: Vec<Change>) -> Result<Ticket, Vec<Change>> {
+        let Some(writer) = &self.writer else { return Ok(Ticket(0)) };
+        match writer.submit(changes) {
+            Ok(ticket) => Ok(ticket),
+            Err(Refused::Full(changes)) => Err(changes),
+            Err(Refused::Failed(_)) => Ok(Ticket(0)),
+        }
+    }
+
+    /// The last of them that is on the disk.
+    pub fn submitted(&self) -> Ticket {
+        let Some(writer) = &self.writer else { return Ticket(u64::MAX) };
+        let progress = writer.progress();
+        if progress.failed.is_some() { Ticket(u64::MAX) } else { progress.durable }
     }
 
     /// Forgets a lease.

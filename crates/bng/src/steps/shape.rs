@@ -4,10 +4,10 @@ use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Stage};
 use frame::flags;
 
-use crate::lane::Bng;
+use crate::lane::{Bng, State};
 use crate::pipeline::Choices;
 use crate::punts;
-use crate::shaper::NO_LEAF;
+use crate::shaper::{NO_LEAF, Shedding};
 
 /// Lets packets to shaped subscribers wait in the queue of their class, by DSCP; all others go on. Off where no profile is
 /// shaped.
@@ -31,8 +31,8 @@ impl Stage<Bng> for Shape {
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
         let (at, now, mut queued) = (cx.at(), cx.env.now, 0);
-        let state = &mut *cx.state;
-        let Some(shaper) = state.shaper.as_deref_mut() else { return };
+        let State { shaper, subscribers, changed, .. } = &mut *cx.state;
+        let Some(shaper) = shaper.as_deref_mut() else { return };
         for i in burst.live() {
             let leaf = burst.lane.leaf[i];
             if leaf == NO_LEAF {
@@ -40,10 +40,11 @@ impl Stage<Bng> for Shape {
             }
             let (version, class) = (burst.lane.ip(i).version, burst.lane.class[i]);
             // It is counted when it leaves, which may be at once.
-            state.subscribers.prefetch_meter(burst.lane.record[i], false);
+            subscribers.prefetch_meter(burst.lane.record[i], false);
             let mut frame = burst.take(i);
             frame.meta.flags = frame.meta.flags & !flags::IPV6 | if version == 6 { flags::IPV6 } else { 0 };
-            if let Err(why) = shaper.push(leaf, class, &mut frame, now) {
+            let mut shedding = Shedding { subscribers, changed, stats: &cx.env.stats };
+            if let Err(why) = shaper.push((leaf, class), &mut frame, now, &mut shedding) {
                 burst.put_back(i, frame);
                 burst.drop(i, Drop::from(why), at);
             } else {

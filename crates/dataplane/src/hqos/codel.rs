@@ -41,10 +41,13 @@ pub(super) struct Codel {
     count: u16,
     before: u16,
     dropping: bool,
+    /// The owner's, in what would be padding, where a queue and this fill a cache line: its rank by length, and its port.
+    pub rank: u8,
+    pub port: u8,
 }
 
 impl Codel {
-    pub const NEW: Self = Self { first_above: 0, drop_next: 0, count: 0, before: 0, dropping: false };
+    pub const NEW: Self = Self { first_above: 0, drop_next: 0, count: 0, before: 0, dropping: false, rank: 0, port: 0 };
 
     /// Whether the frame at the head, which came at `came`, is dropped instead of sent at `now`; `bytes` wait with it.
     #[inline]

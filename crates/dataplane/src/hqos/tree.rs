@@ -7,11 +7,13 @@
 //!
 //! A leaf over its maximum rate, and a node over its own, wait for a timer of the wheel; nobody looks at them until then. Of
 //! those that may send, the ones with urgent packets go first, then those within their minimum rate, then all by deficit
-//! round robin. Controlled Delay drops at dequeue. When the memory of all queues becomes scarce, no queue may hold more than
-//! what is left: long queues stop growing, and short ones have room (Choudhury and Hahne, Dynamic Queue Length Thresholds).
+//! round robin. Controlled Delay drops at dequeue. Where the buffer of a port, or the memory of all queues, is full, the longest
+//! queue pays for what comes: the oldest packet of one that is at least a fourth as long as the longest is dropped. What would
+//! itself be such a queue, its new packet counted, is refused that packet.
 
 mod leaf; // a subscriber: its rates, the queues of its classes
 mod list; // whose turn it will be
+mod longest; // queues by their length
 mod node; // what leaves leave by
 mod pace; // a maximum rate
 mod serve; // dequeueing
@@ -20,22 +22,29 @@ mod tests;
 
 use frame::Frame;
 use table::bucket;
-use table::hint::prefetch_read;
+use table::hint::{prefetch_index, prefetch_read};
 use table::wheel::Wheel;
 
 use super::flow::NONE;
-use super::{Lease, Refused, Waiting, tick};
+use super::{Refused, Waiting, tick};
 use leaf::{Leaf, Standing};
-use list::SHARED;
+use list::{Place, SHARED};
+use longest::rank;
 use node::{Node, Port};
 
 pub use leaf::{CLASSES, ClassCounts, ClassTerms, LeafSpec, Tier};
-pub use node::{NodeCounts, NodeSpec};
+pub use node::{NodeCounts, NodeSpec, PortSpec};
 
 /// Bytes that a turn of weight 1 earns: less than a frame, so that turns are short.
 const QUANTUM: i32 = 1514;
 /// The bit of a timer's number that tells nodes from leaves.
 const OF_NODE: u32 = 1 << 31;
+
+/// The number of a queue among all.
+#[inline(always)]
+fn number(id: u32, class: usize) -> u32 {
+    id * CLASSES as u32 + class as u32 // fewer leaves than 2³¹ / 4: each takes 384 bytes
+}
 
 /// Bounds of a worker's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +104,13 @@ pub struct Tree<T> {
     leaves: Vec<Leaf<T>>,
     tiers: Vec<Tier>,
     queue: Vec<Waiting>,
+    /// Of each class of each leaf, its place in the list of its rank.
+    places: Vec<Place>,
     free: u32,
     waiting: usize,
     bytes: u64,
+    /// Leaves that packets wait in.
+    backlogged: usize,
     wheel: Wheel,
     next_port: usize,
     /// When frames were pulled last, in nanoseconds.
@@ -107,9 +120,9 @@ pub struct Tree<T> {
 }
 
 impl<T: Copy> Tree<T> {
-    /// A tree for `leaves` leaves, none there yet. `ports` are this worker's leases of the ports' rates; none: a port is never
-    /// too slow. `none` labels places without a leaf.
-    pub fn new(limits: TreeLimits, ports: Vec<Option<Lease>>, leaves: usize, none: T, now: u64) -> Self {
+    /// A tree for `leaves` leaves, none there yet. `ports` are this worker's parts of the ports. `none` labels places without a
+    /// leaf.
+    pub fn new(limits: TreeLimits, ports: Vec<PortSpec>, leaves: usize, none: T, now: u64) -> Self {
         let frames = limits.frames.min(NONE as usize - 1);
         let next = |n: usize| if n + 1 == frames { NONE } else { n as u32 + 1 };
         Self {
@@ -118,9 +131,11 @@ impl<T: Copy> Tree<T> {
             leaves: Vec::with_capacity(leaves),
             tiers: Vec::new(),
             queue: (0..frames).map(|n| Waiting { frame: Frame::none(), next: next(n), at: 0 }).collect(),
+            places: Vec::with_capacity(leaves * CLASSES),
             free: if frames == 0 { NONE } else { 0 },
             waiting: 0,
             bytes: 0,
+            backlogged: 0,
             wheel: Wheel::new(leaves.max(16), tick(now)),
             next_port: 0,
             now,
@@ -139,11 +154,22 @@ impl<T: Copy> Tree<T> {
         self.bytes
     }
 
+    /// Leaves that packets wait in.
+    pub fn backlogged(&self) -> usize {
+        self.backlogged
+    }
+
+    /// Bytes of frames that wait for a port, and how many may; [`u64::MAX`]: it has no bound of its own.
+    pub fn port_bytes(&self, port: usize) -> (u64, u64) {
+        self.ports.get(port).map_or((0, 0), |port| (port.bytes, port.most))
+    }
+
     /// Bytes of memory that leaves, nodes, timers and the places of frames take.
     pub fn memory(&self) -> usize {
         self.leaves.capacity() * size_of::<Leaf<T>>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.queue.capacity() * size_of::<Waiting>()
+            + self.places.capacity() * size_of::<Place>()
             + self.wheel.bytes()
     }
 
@@ -178,16 +204,51 @@ impl<T: Copy> Tree<T> {
         }
         while self.leaves.len() <= id as usize {
             self.leaves.push(Leaf::none(self.none));
+            self.places.extend([Place::NONE; CLASSES]);
         }
         self.make_timers(now);
         let standing = self.leaves[id as usize].standing;
         self.withdraw(id);
+        let to = self.nodes[spec.node as usize].port;
+        if let Some(from) = self.port_of(id).filter(|from| *from != usize::from(to)) {
+            self.change_port(id, from, to.into());
+        }
         let leaf = &mut self.leaves[id as usize];
         leaf.install(spec, &tier, label, now);
+        leaf.queues.iter_mut().for_each(|queue| queue.codel.port = to);
         if standing != Standing::Idle {
             self.list(id, now);
         }
         true
+    }
+
+    /// The port that a leaf's packets leave by; none: there is no such leaf.
+    fn port_of(&self, id: u32) -> Option<usize> {
+        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.in_use)?;
+        Some(self.nodes.get(leaf.node as usize)?.port.into())
+    }
+
+    /// What waits in a leaf is another port's from now on.
+    fn change_port(&mut self, id: u32, from: usize, to: usize) {
+        let Some(queues) = self.leaves.get(id as usize).map(|leaf| leaf.queues) else { return };
+        for (class, queue) in (0..).zip(queues) {
+            let bytes = u64::from(queue.bytes);
+            for (at, ranks) in [(from, (queue.codel.rank, 0)), (to, (0, queue.codel.rank))] {
+                let Some(port) = self.ports.get_mut(at) else { continue };
+                port.bytes = if at == to { port.bytes + bytes } else { port.bytes - bytes };
+                port.longest.change(&mut self.places, number(id, class), ranks.0, ranks.1);
+            }
+        }
+    }
+
+    /// A queue goes to the list of another rank.
+    #[inline(never)]
+    fn rerank(&mut self, at: usize, id: u32, class: usize, to: u8) {
+        let Some(queue) = self.leaves.get_mut(id as usize).and_then(|leaf| leaf.queues.get_mut(class)) else { return };
+        let from = std::mem::replace(&mut queue.codel.rank, to);
+        if let Some(port) = self.ports.get_mut(at) {
+            port.longest.change(&mut self.places, number(id, class), from, to);
+        }
     }
 
     /// A timer for every leaf and node, or some would wait for ever.
@@ -212,12 +273,17 @@ impl<T: Copy> Tree<T> {
             return;
         }
         self.withdraw(id);
+        self.backlogged -= usize::from(self.leaves[id as usize].backlog != 0);
         for class in 0..CLASSES {
             while let Some(frame) = self.shift(id, class) {
                 each(frame);
             }
         }
         self.leaves[id as usize] = Leaf::none(self.none);
+        if self.waiting == 0 {
+            let now = self.now;
+            self.ports.iter_mut().for_each(|port| port.rest(now));
+        }
     }
 
     /// Takes everything out.
@@ -229,6 +295,7 @@ impl<T: Copy> Tree<T> {
 
     /// Takes the first frame out of a queue.
     fn shift(&mut self, id: u32, class: usize) -> Option<Frame> {
+        let port = self.port_of(id);
         let leaf = self.leaves.get_mut(id as usize)?;
         let queue = leaf.queues.get_mut(class)?;
         let place = queue.head;
@@ -237,12 +304,21 @@ impl<T: Copy> Tree<T> {
         queue.head = std::mem::replace(&mut waiting.next, std::mem::replace(&mut self.free, place));
         queue.bytes -= frame.len() as u32;
         queue.packets -= 1;
+        let shrunk = queue.shrunk();
         if queue.packets == 0 {
             queue.tail = NONE;
             leaf.backlog &= !(1 << class);
         }
         self.waiting -= 1;
         self.bytes -= frame.len() as u64;
+        if let Some(at) = port {
+            if let Some(port) = self.ports.get_mut(at) {
+                port.bytes -= frame.len() as u64;
+            }
+            if let Some(rank) = shrunk {
+                self.rerank(at, id, class, rank);
+            }
+        }
         Some(frame)
     }
 
@@ -317,39 +393,59 @@ impl<T: Copy> Tree<T> {
         }
     }
 
-    /// Lets a frame wait in a class of a leaf: it is taken.
+    /// Lets a frame wait in a class of a leaf: it is taken. Where a bound is reached, frames of the longest queue make room: they
+    /// are given to `shed`, with the labels of their leaves.
     ///
     /// # Errors
     /// Why not; then it stays.
     #[inline(always)]
-    pub fn push(&mut self, id: u32, class: u8, frame: &mut Frame, now: u64) -> Result<(), Refused> {
+    pub fn push(
+        &mut self,
+        id: u32,
+        class: u8,
+        frame: &mut Frame,
+        now: u64,
+        mut shed: impl FnMut(Frame, T),
+    ) -> Result<(), Refused> {
         let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) else { return Err(Refused::Gone) };
         let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Err(Refused::Gone) };
         let (class, len) = (usize::from(class) % CLASSES, frame.len() as u32);
         let (queue, terms) = (&mut leaf.queues[class], &tier.classes[class]);
-        let left = self.limits.bytes.saturating_sub(self.bytes);
-        let most = u64::from(terms.buffer).min(left);
-        let place = self.free;
-        let room = u64::from(queue.bytes) + u64::from(len) <= most
-            && (queue.packets as usize) < self.queue.len() - self.waiting;
-        let Some(waiting) = self.queue.get_mut(place as usize).filter(|_| room) else {
+        let at = usize::from(queue.codel.port);
+        let Some(port) = self.ports.get_mut(at) else { return Err(Refused::Gone) };
+        let after = queue.bytes.saturating_add(len);
+        if after > terms.buffer {
             queue.counts.full = queue.counts.full.saturating_add(1);
             return Err(Refused::Full);
+        }
+        if self.waiting == 0 {
+            port.turn(now);
+        }
+        let bytes = u64::from(len);
+        let is_scarce = port.bytes + bytes > port.most || self.bytes + bytes > self.limits.bytes;
+        let place = self.free;
+        let Some(waiting) = self.queue.get_mut(place as usize).filter(|_| !is_scarce) else {
+            return self.push_scarce((at, id, class), (bytes, rank(after)), frame, now, &mut shed);
         };
         // A free place holds no frame.
         std::mem::swap(&mut waiting.frame, frame);
         self.free = std::mem::replace(&mut waiting.next, NONE);
         waiting.at = now;
         let last = std::mem::replace(&mut queue.tail, place);
-        queue.bytes += len;
+        queue.bytes = after;
         queue.packets += 1;
+        port.bytes += bytes;
         self.waiting += 1;
-        self.bytes += u64::from(len);
+        self.bytes += bytes;
         if let Some(last) = self.queue.get_mut(last as usize) {
             last.next = place;
+            if let Some(rank) = queue.grown() {
+                self.rerank(at, id, class, rank);
+            }
             return Ok(());
         }
         queue.head = place;
+        self.backlogged += usize::from(leaf.backlog == 0);
         leaf.backlog |= 1 << class;
         match leaf.standing {
             Standing::Idle => {
@@ -362,6 +458,69 @@ impl<T: Copy> Tree<T> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The same where the longest queues have to make room for `bytes` in a queue that then has the rank `own`.
+    #[inline(never)]
+    fn push_scarce(
+        &mut self,
+        (at, id, class): (usize, u32, usize),
+        (bytes, own): (u64, u8),
+        frame: &mut Frame,
+        now: u64,
+        shed: &mut dyn FnMut(Frame, T),
+    ) -> Result<(), Refused> {
+        if !self.make_room((at, id, class), bytes, own, shed) {
+            return Err(Refused::Longest);
+        }
+        self.push(id, class as u8, frame, now, shed) // a class of four
+    }
+
+    /// Drops packets of the longest queues until there is room for `bytes` more in a queue that then has a rank. False: that
+    /// queue is itself the longest, or no other has two packets; its new packet pays.
+    fn make_room(
+        &mut self,
+        (at, id, class): (usize, u32, usize),
+        bytes: u64,
+        mut own: u8,
+        shed: &mut dyn FnMut(Frame, T),
+    ) -> bool {
+        loop {
+            let is_full = self.ports.get(at).is_some_and(|port| port.bytes + bytes > port.most);
+            if !is_full && self.bytes + bytes <= self.limits.bytes && self.free != NONE {
+                return true;
+            }
+            // Memory that all ports share is taken from the one with the longest queue.
+            let top = |port: &Port| port.longest.top();
+            let from =
+                if is_full { at } else { (0..self.ports.len()).max_by_key(|n| top(&self.ports[*n])).unwrap_or(at) };
+            let Some(longest) = self.longest_of(from, own) else {
+                if let Some(leaf) = self.leaves.get_mut(id as usize) {
+                    let counts = &mut leaf.queues[class].counts;
+                    counts.full = counts.full.saturating_add(1);
+                }
+                return false;
+            };
+            let (id, class) = (longest / CLASSES as u32, longest as usize % CLASSES);
+            let Some(label) = self.label(id) else { return false };
+            let Some(frame) = self.shift(id, class) else { return false };
+            if let Some(leaf) = self.leaves.get_mut(id as usize) {
+                let queue = &mut leaf.queues[class];
+                queue.counts.full = queue.counts.full.saturating_add(1);
+                // It likely pays next, too.
+                prefetch_index(&self.queue, queue.head as usize);
+            }
+            shed(frame, label);
+            // Where shorter packets make room for a long one, it is not refused after some of them have.
+            own = 0;
+        }
+    }
+
+    /// A queue of the highest rank at a port, of two packets or more, if that is above `own`.
+    #[inline(always)]
+    fn longest_of(&self, at: usize, own: u8) -> Option<u32> {
+        let longest = &self.ports.get(at)?.longest;
+        longest.first().filter(|_| own < longest.top())
     }
 
     /// Enters a leaf at the end of the list it belongs to, or has it wait for its rate.

@@ -8,6 +8,7 @@ use radius::Attribute;
 use radius::accounting::{Counters, Report, Status};
 use radius::dictionary::number;
 
+use super::kept::{KeptAccount, row, sum};
 use super::{Aaa, Account};
 use crate::subscribers::Usage;
 
@@ -15,22 +16,47 @@ use crate::subscribers::Usage;
 const AT_ONCE: usize = 256;
 
 impl Aaa {
-    /// A session begins.
+    /// A session begins, or goes on after a crash.
     pub fn start(&mut self, handle: u32, identity: &Identity, about: Vec<Attribute>, now: Time) {
+        if let Some((key, kept)) = self.kept.remove(identity) {
+            let KeptAccount { id, began, grant, used, .. } = kept;
+            let account = Account { id, grant, about, began: Time(began), interim: 0, unsent: 0, key, used };
+            self.accounts.insert(handle, account);
+            return self.schedule(handle, now);
+        }
         let grant = self.grants.get(identity).cloned().unwrap_or_default();
         self.next += 1;
         let id = format!("{:08x}-{:x}", self.run, self.next);
-        let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
-        let interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
-        let account = Account { id, grant, about, began: now, interim, unsent: 0 };
-        let report = self.report_of(&account, Status::Start, now, None, None);
-        if interim != 0 {
-            self.interims.push(Reverse((interim, handle)));
+        let mut account =
+            Account { id, grant, about, began: now, interim: 0, unsent: 0, key: 0, used: Default::default() };
+        if self.reports {
+            account.key = self.keeper.key();
+            self.keeper.account(account.key, &self.record(&account, identity));
+            if self.backlog.admits_start() {
+                let report = self.report_of(&account, Status::Start, now, None, None);
+                let key = self.keeper.report(&report);
+                self.backlog.start(report, key, self.keeper.step());
+            }
         }
         self.accounts.insert(handle, account);
-        if self.reports {
-            self.backlog.start(report);
+        self.schedule(handle, now);
+    }
+
+    /// A session's next interim report.
+    pub(super) fn schedule(&mut self, handle: u32, now: Time) {
+        let Some(account) = self.accounts.get_mut(&handle) else { return };
+        let interval = u64::from(account.grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
+        account.interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
+        if account.interim != 0 {
+            self.interims.push(Reverse((account.interim, handle)));
         }
+    }
+
+    /// A session as the ledger keeps it.
+    fn record(&self, account: &Account, identity: &Identity) -> KeptAccount {
+        let Account { id, grant, began, used, .. } = account;
+        let began = self.wall(*began).0;
+        KeptAccount { of: super::hand_over::named(identity), id: id.clone(), began, grant: grant.clone(), used: *used }
     }
 
     /// What a session has, and is told with its next report.
@@ -58,21 +84,42 @@ impl Aaa {
         due
     }
 
-    /// Reports what a session has used so far.
-    pub fn interim(&mut self, handle: u32, usage: &Usage, now: Time) {
-        let Some(account) = self.accounts.get(&handle).filter(|_| self.reports) else { return };
-        let report = self.report_of(account, Status::Interim, now, Some(usage), None);
-        if let Some(account) = self.accounts.get_mut(&handle) {
-            account.unsent = self.backlog.interim(account.unsent, report);
+    /// Reports what a session has used so far, and keeps it.
+    pub fn interim(&mut self, handle: u32, identity: Option<&Identity>, usage: &Usage, now: Time) {
+        if !self.reports {
+            return;
         }
+        let Some(mut account) = self.accounts.remove(&handle) else { return };
+        let usage = sum(&account.used, usage);
+        if let Some(identity) = identity {
+            if account.key == 0 {
+                account.key = self.keeper.key();
+            }
+            // What workers have counted is added to what was used before the crash: that stays as it is.
+            let kept = KeptAccount { used: row(&usage), ..self.record(&account, identity) };
+            self.keeper.account(account.key, &kept);
+        }
+        let report = self.report_of(&account, Status::Interim, now, Some(&usage), None);
+        account.unsent = self.backlog.interim(account.unsent, report, self.keeper.step());
+        self.accounts.insert(handle, account);
     }
 
     /// A session has ended, for a cause of RFC 2866, 5.10.
     pub fn stop(&mut self, handle: u32, usage: &Usage, now: Time) {
         const LOST_SERVICE: u32 = 3;
-        if let Some(account) = self.accounts.remove(&handle).filter(|_| self.reports) {
-            let report = self.report_of(&account, Status::Stop, now, Some(usage), Some(LOST_SERVICE));
-            self.backlog.stop(account.unsent, report);
+        if let Some(account) = self.accounts.remove(&handle) {
+            let usage = sum(&account.used, usage);
+            self.stop_of(&account, &usage, now, LOST_SERVICE);
+        }
+    }
+
+    /// The report of a session's end takes the place of the session in the ledger.
+    pub(super) fn stop_of(&mut self, account: &Account, usage: &Usage, now: Time, cause: u32) {
+        self.keeper.forget(account.key);
+        if self.reports {
+            let report = self.report_of(account, Status::Stop, now, Some(usage), Some(cause));
+            let key = self.keeper.report(&report);
+            self.backlog.stop(account.unsent, report, key, self.keeper.step());
         }
     }
 

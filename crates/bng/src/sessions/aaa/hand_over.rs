@@ -11,6 +11,7 @@ use radius::client::{Flight, Pending};
 use radius::coa;
 use serde::{Deserialize, Serialize};
 
+use super::kept::Row;
 use super::{Aaa, Account, Grant};
 use crate::slow::ControlPacket;
 
@@ -64,6 +65,16 @@ pub struct AaaState {
     pending: Vec<Reported>,
     /// Requests for changes that were answered.
     changes: Vec<coa::Answered>,
+    /// Of the ledger: keys of `edges` in the same order, of reports that the client has by their numbers, of sessions by their
+    /// handles with what they had used in earlier runs, and the next key. A release without has none.
+    #[serde(default)]
+    edge_keys: Vec<u64>,
+    #[serde(default)]
+    given: Vec<(u64, u64)>,
+    #[serde(default)]
+    kept: Vec<(u32, u64, Row)>,
+    #[serde(default)]
+    next_key: u64,
 }
 
 impl Aaa {
@@ -78,6 +89,7 @@ impl Aaa {
             (number, written(&attributes), flight)
         };
         let (edges, interims, last_interim) = self.backlog.parts();
+        let (edges, edge_keys) = edges.map(|(report, key)| (written(report), key)).unzip();
         AaaState {
             run: self.run,
             next: self.next,
@@ -86,7 +98,11 @@ impl Aaa {
             denied: self.denied.iter().map(|(of, until)| (named(of), *until)).collect(),
             restored: self.restored.iter().map(named).collect(),
             accounts: self.accounts.iter().map(account).collect(),
-            edges: edges.map(|report| written(report)).collect(),
+            edges,
+            edge_keys,
+            given: self.keeper.given().collect(),
+            kept: self.accounts.iter().map(|(handle, one)| (*handle, one.key, one.used)).collect(),
+            next_key: self.keeper.next_key(),
             interims: interims.map(|(number, report)| (*number, written(report))).collect(),
             last_interim,
             pending: self.accounting.client.pending_accounts().into_iter().map(pending).collect(),
@@ -110,11 +126,20 @@ impl Aaa {
             if interim != 0 {
                 self.interims.push(Reverse((interim, handle)));
             }
-            let account = Account { id, grant, about: Vec::new(), began: Time(began), interim, unsent };
+            let about = Vec::new();
+            let account =
+                Account { id, grant, about, began: Time(began), interim, unsent, key: 0, used: Row::default() };
             self.accounts.insert(handle, account);
         }
+        for (handle, key, used) in state.kept {
+            if let Some(account) = self.accounts.get_mut(&handle) {
+                (account.key, account.used) = (key, used);
+            }
+        }
+        self.keeper.go_on_with(state.next_key, state.given.into_iter());
+        let keys = state.edge_keys.into_iter().chain(std::iter::repeat(0));
         let interims = state.interims.into_iter().map(|(number, report)| (number, read(report)));
-        self.backlog.go_on_with(state.edges.into_iter().map(read), interims, state.last_interim);
+        self.backlog.go_on_with(state.edges.into_iter().map(read).zip(keys), interims, state.last_interim);
         let pending = |(number, attributes, flight): Reported| {
             let of = |(server, source, id, sent, due)| Flight { server, source, id, sent, due };
             Pending { number, attributes: read(attributes), flight: flight.map(of) }

@@ -14,17 +14,23 @@ fn aaa(accounting_port: u16) -> Aaa {
         "[[server]]\naddress = \"192.0.2.1\"\nsecret = \"0123456789abcdef\"\naccounting_port = {accounting_port}"
     );
     let config: RadiusSection = toml::from_str(&text).expect("a section");
-    Aaa::new(&config, Sockets::default(), NOW)
+    Aaa::new(&config, Sockets::default(), NOW, ([], None))
+}
+
+/// A turn, before which all that the ledger is to keep comes to the disk.
+fn turn(aaa: &mut Aaa, now: Time, steady: Time) -> Vec<Decision> {
+    aaa.keeper().turn(|_| Ok(ledger::Ticket(0)), || ledger::Ticket(0));
+    aaa.turn(now, steady)
 }
 
 #[test]
 fn without_accounting_servers_nothing_waits() {
     let mut aaa = aaa(0);
     aaa.start(1, &identity(1), Vec::new(), NOW);
-    aaa.interim(1, &Usage::default(), NOW);
+    aaa.interim(1, None, &Usage::default(), NOW);
     aaa.stop(1, &Usage::default(), NOW);
     assert_eq!(aaa.next_due(NOW, NOW), None);
-    aaa.turn(NOW, NOW);
+    turn(&mut aaa, NOW, NOW);
     assert_eq!((aaa.accounting.client.pending(), aaa.next_due(NOW, NOW)), ((0, 0), None));
 }
 
@@ -33,7 +39,7 @@ fn unwritable_report_is_counted_and_dropped() {
     let mut aaa = aaa(1813);
     aaa.start(1, &identity(1), vec![Attribute::octets(number::NAS_PORT_ID, [7; 300])], NOW);
     aaa.start(2, &identity(2), Vec::new(), NOW);
-    aaa.turn(NOW, NOW);
+    turn(&mut aaa, NOW, NOW);
     // The one of the gateway's start, and the second session's.
     assert_eq!((aaa.accounting.client.pending(), aaa.counts().reports_malformed), ((0, 2), 1));
     assert!(aaa.next_due(NOW, NOW).is_some_and(|due| due > NOW));
@@ -144,7 +150,7 @@ fn wall_clock_is_for_time_stamps_only() {
 fn clock_set_back_delays_no_request() {
     let (mut aaa, steady) = (aaa(1813), Time::from_secs(100));
     aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), steady);
-    aaa.turn(NOW, steady);
+    turn(&mut aaa, NOW, steady);
     let back = Time::from_secs(500_000);
     // The first retransmission, by either clock.
     assert_eq!(aaa.next_due(back, steady), Some(back + Duration::from_secs(1)));
@@ -158,7 +164,7 @@ fn reload_asks_another_server_and_forgets_nothing() {
     let mut aaa = aaa(1813);
     aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), NOW);
     aaa.start(7, &identity(2), Vec::new(), NOW);
-    aaa.turn(NOW, NOW);
+    turn(&mut aaa, NOW, NOW);
     let mut section = aaa.config.clone();
     section.server[0].address = "192.0.2.9".parse().expect("an address");
     (section.interim_seconds, section.password) = (60, "other".to_owned());
@@ -176,4 +182,122 @@ fn reload_asks_another_server_and_forgets_nothing() {
     aaa.follow(section);
     aaa.turn(due, NOW);
     assert_eq!(aaa.due(Time(u64::MAX)), Vec::<u32>::new());
+}
+
+/// What the ledger has, and a process that reads it after a crash.
+#[derive(Default)]
+struct Disk {
+    records: std::collections::BTreeMap<u64, Vec<u8>>,
+    run: Option<u32>,
+}
+
+impl Disk {
+    /// All changes come to the disk.
+    fn sync(&mut self, aaa: &mut Aaa) {
+        let write = |changes: Vec<ledger::Change>| {
+            for change in changes {
+                match change {
+                    ledger::Change::Checkpoint { key, bytes } => drop(self.records.insert(key, bytes)),
+                    ledger::Change::DropCheckpoint { key } => drop(self.records.remove(&key)),
+                    ledger::Change::Recovery(run) => self.run = Some(run),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Ok(ledger::Ticket(1))
+        };
+        aaa.keeper().turn(write, || ledger::Ticket(1));
+    }
+
+    fn started(&self, now: Time) -> Aaa {
+        let config = aaa(1813).config;
+        let kept = self.records.iter().map(|(key, record)| (*key, Kept::decode(record).expect("a record")));
+        Aaa::new(&config, Sockets::default(), now, (kept, self.run))
+    }
+}
+
+/// Status, session, input octets and time stamp of each report that the client has.
+fn reports(aaa: &Aaa) -> Vec<(u32, String, u32, u32)> {
+    let number = |report: &[Attribute], code: u8| {
+        report.iter().find(|one| one.vendor == 0 && one.code == code).and_then(Attribute::to_integer).unwrap_or(0)
+    };
+    let of = |pending: radius::client::Pending| {
+        let report = pending.attributes;
+        let id = report.iter().find(|one| one.code == number::ACCT_SESSION_ID).and_then(Attribute::to_text);
+        let (status, input) = (number(&report, number::ACCT_STATUS_TYPE), number(&report, number::ACCT_INPUT_OCTETS));
+        (status, id.unwrap_or_default().to_owned(), input, number(&report, number::EVENT_TIMESTAMP))
+    };
+    aaa.accounting.client.pending_accounts().into_iter().map(of).collect()
+}
+
+#[test]
+fn accounting_goes_on_after_a_crash() {
+    const ON: u32 = 7;
+    let (mut disk, of) = (Disk::default(), identity(1));
+    let used = |bytes: u64| Usage { up_bytes: [bytes, 0], ..Usage::default() };
+    let mut first = disk.started(NOW);
+    decide(&mut first, of, Code::AccessAccept);
+    first.start(1, &of, Vec::new(), NOW);
+    first.turn(NOW, NOW);
+    assert!(reports(&first).is_empty(), "a server knows nothing that is not on the disk");
+    disk.sync(&mut first);
+    first.turn(NOW, NOW);
+    let [on, start] = &reports(&first)[..] else { panic!("{:?}", reports(&first)) };
+    assert_eq!((on.0, start.0), (ON, 1));
+    let later = NOW + Duration::from_secs(600);
+    first.interim(1, Some(&of), &used(1000), later);
+    disk.sync(&mut first);
+
+    // No server has answered: the same report of the start again, none of a start of the gateway.
+    let mut second = disk.started(later);
+    let [sent] = &second.backlog.parts().0.map(|(report, _)| report.clone()).collect::<Vec<_>>()[..] else {
+        panic!("one report")
+    };
+    assert_eq!(sent.iter().find(|one| one.code == 1).and_then(Attribute::to_text), Some("line 7"));
+    second.start(4, &of, Vec::new(), later);
+    second.end_others(later);
+    disk.sync(&mut second);
+    second.turn(later, NOW);
+    assert_eq!(reports(&second), std::slice::from_ref(start));
+    assert_eq!(second.grant(&of).map(|grant| grant.class.clone()), Some(vec![b"gold".to_vec()]));
+    second.interim(4, Some(&of), &used(20), later);
+    second.interim(4, Some(&of), &used(300), later);
+    disk.sync(&mut second);
+
+    // It goes on a third time, and ends.
+    let mut third = disk.started(later);
+    third.start(2, &of, Vec::new(), later);
+    third.end_others(later);
+    third.stop(2, &used(7), later);
+    disk.sync(&mut third);
+    let mut fourth = disk.started(later);
+    assert!(fourth.kept.is_empty(), "its report has taken its place");
+    disk.sync(&mut fourth);
+    fourth.turn(later, NOW);
+    let [again, stop] = &reports(&fourth)[..2] else { panic!("{:?}", reports(&fourth)) };
+    assert_eq!((again, stop.0, &stop.1, stop.2), (start, 2, &start.1, 1307));
+    assert!(fourth.run > third.run && third.run > second.run, "identifiers of runs of one second differ");
+
+    // A server has taken them: nothing is left.
+    let numbers: Vec<u64> = fourth.keeper.given().map(|(number, _)| number).collect();
+    numbers.into_iter().for_each(|number| fourth.keeper.acknowledged(number));
+    disk.sync(&mut fourth);
+    assert!(disk.records.is_empty(), "{:?}", disk.records);
+}
+
+#[test]
+fn session_that_is_gone_after_a_crash_has_ended() {
+    let (mut disk, of) = (Disk::default(), identity(1));
+    let mut first = disk.started(NOW);
+    first.start(1, &of, Vec::new(), NOW);
+    let usage = Usage { up_bytes: [500, 0], ..Usage::default() };
+    first.interim(1, Some(&of), &usage, NOW);
+    disk.sync(&mut first);
+    let later = NOW + Duration::from_secs(5);
+    let mut second = disk.started(later);
+    second.end_others(later);
+    disk.sync(&mut second);
+    second.turn(later, NOW);
+    let [start, stop] = &reports(&second)[..] else { panic!("{:?}", reports(&second)) };
+    assert_eq!((start.0, stop.0, &stop.1, stop.2), (1, 2, &start.1, 500));
+    assert_eq!(disk.started(later).accounts.len(), 0);
 }

@@ -6,6 +6,7 @@ use table::wheel::Handle;
 use super::super::codel::{Codel, CodelConfig};
 use super::super::flow::NONE;
 use super::list::{ASSURED, Member, Place, SHARED, URGENT};
+use super::longest::rank;
 use super::pace::Pace;
 
 /// Classes of a leaf.
@@ -83,7 +84,7 @@ pub struct ClassCounts {
     pub bytes: u64,
     /// Nanoseconds that sent packets waited, summed.
     pub waited_ns: u64,
-    /// Packets that its queue had no room for.
+    /// Packets that its queue, or what all queues share, had no room for.
     pub full: u32,
     /// Packets that Controlled Delay dropped.
     pub aqm: u32,
@@ -98,6 +99,23 @@ impl Queue {
         codel: Codel::NEW,
         counts: ClassCounts { packets: 0, bytes: 0, waited_ns: 0, full: 0, aqm: 0 },
     };
+
+    /// The rank that it has grown to; none: it stays in its list.
+    #[inline(always)]
+    pub fn grown(&self) -> Option<u8> {
+        let now = rank(self.bytes);
+        (now > self.codel.rank && self.packets > 1).then_some(now)
+    }
+
+    /// The rank that it has shrunk to, 0 for a packet at most; none: it stays in its list.
+    #[inline(always)]
+    pub fn shrunk(&self) -> Option<u8> {
+        let now = rank(self.bytes);
+        if self.codel.rank == 0 || self.packets > 1 && now + 1 >= self.codel.rank {
+            return None;
+        }
+        Some(if self.packets > 1 { now } else { 0 })
+    }
 }
 
 /// Where a leaf or a node stands.

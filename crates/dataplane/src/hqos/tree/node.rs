@@ -4,8 +4,10 @@ use table::bucket;
 use table::wheel::Handle;
 
 use super::super::lease::Lease;
+use super::super::room::Room;
 use super::leaf::Standing;
 use super::list::{Lists, Member, Place};
+use super::longest::Longest;
 use super::pace::Pace;
 
 /// A node as control installs it: an S-VLAN, or the PON behind it.
@@ -80,11 +82,26 @@ impl Member for Node {
     }
 }
 
+/// A worker's part of a port.
+#[derive(Debug, Default)]
+pub struct PortSpec {
+    /// Of its rate; none: it is never too slow.
+    pub lease: Option<Lease>,
+    /// Of its buffer; none: only the worker's memory for queues is a bound.
+    pub room: Option<Room>,
+}
+
 /// A port as far as this worker sends by it.
 pub(super) struct Port {
     pub nodes: Lists,
     /// Its rate; none: it is never too slow.
     pub lease: Option<Lease>,
+    room: Option<Room>,
+    /// Bytes of frames that wait for it, and that may, of this worker.
+    pub bytes: u64,
+    pub most: u64,
+    /// Its queues by length.
+    pub longest: Longest,
     /// Weights of nodes in its lists.
     pub weight: u64,
 }
@@ -93,14 +110,27 @@ pub(super) struct Port {
 const ON_WIRE: u32 = 24;
 
 impl Port {
-    pub fn new(lease: Option<Lease>) -> Self {
-        Self { nodes: Lists::new(), lease, weight: 0 }
+    pub fn new(PortSpec { lease, room }: PortSpec) -> Self {
+        let most = room.as_ref().map_or(u64::MAX, Room::most);
+        Self { nodes: Lists::new(), lease, room, bytes: 0, most, longest: Longest::new(), weight: 0 }
     }
 
     #[inline(always)]
     pub fn turn(&mut self, now: u64) {
         if let Some(lease) = &mut self.lease {
             lease.turn(self.weight, now);
+        }
+        if let Some(room) = &mut self.room {
+            room.turn(self.bytes, now);
+            self.most = room.most();
+        }
+    }
+
+    /// Nothing waits for it any more: other workers may have its buffer at once.
+    pub fn rest(&mut self, now: u64) {
+        if let Some(room) = &mut self.room {
+            room.look(self.bytes, now);
+            self.most = room.most();
         }
     }
 

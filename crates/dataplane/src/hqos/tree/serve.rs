@@ -61,6 +61,9 @@ impl<T: Copy> Tree<T> {
             }
             self.next_port = if at + 1 == self.ports.len() { 0 } else { at + 1 };
         }
+        if self.waiting == 0 && left < most {
+            self.ports.iter_mut().for_each(|port| port.rest(now));
+        }
         most - left
     }
 
@@ -180,31 +183,36 @@ impl<T: Copy> Tree<T> {
         queue.packets -= 1;
         self.waiting -= 1;
         self.bytes -= u64::from(len);
+        let shrunk = queue.shrunk();
         if queue.packets == 0 {
             queue.tail = NONE;
             leaf.backlog &= !(1 << class);
         } else {
             prefetch_index(&self.queue, queue.head as usize);
         }
-        if !dropped {
-            self.charge(at, number, len);
+        if let Some(rank) = shrunk {
+            self.rerank(at, id, class, rank);
         }
+        self.charge(at, number, len, dropped);
         self.after(id, number);
         Turn::Went
     }
 
-    /// Charges node and port for a frame.
+    /// Charges node and port for a frame that went.
     #[inline(always)]
-    fn charge(&mut self, at: usize, number: u32, len: u32) {
+    fn charge(&mut self, at: usize, number: u32, len: u32, dropped: bool) {
+        let Some(port) = self.ports.get_mut(at) else { return };
+        port.bytes -= u64::from(len);
+        if dropped {
+            return;
+        }
+        port.spend(len);
         if let Some(node) = self.nodes.get_mut(number as usize) {
             let charged = len + u32::from(node.overhead);
             node.pace.spend(charged);
             node.deficit -= charged as i32;
             node.counts.packets += 1;
             node.counts.bytes += u64::from(len);
-        }
-        if let Some(port) = self.ports.get_mut(at) {
-            port.spend(len);
         }
     }
 
@@ -214,6 +222,7 @@ impl<T: Copy> Tree<T> {
         let Some(leaf) = self.leaves.get_mut(id as usize) else { return };
         if leaf.backlog == 0 {
             leaf.deficit = 0;
+            self.backlogged -= 1;
             self.withdraw(id);
         }
         let next = self.nodes.get(number as usize).and_then(|node| node.leaves.first());

@@ -4,7 +4,7 @@ use frame::{Arena, ArenaConfig, Pool};
 use proptest::prelude::*;
 use table::bucket::{Config, Rate};
 
-use super::super::CodelConfig;
+use super::super::{CodelConfig, Lease, Room};
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -34,6 +34,8 @@ struct Rig {
     now: u64,
     refused: u64,
     dropped: u64,
+    /// Leaf of each packet that made room for another, by its label.
+    shed: Vec<u32>,
     /// Leaf, class, and nanoseconds waited by the counter of the class.
     sent: Vec<(u32, u8)>,
     /// Times between looks.
@@ -46,7 +48,8 @@ impl Rig {
         let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).expect("memory");
         let lease = port.and_then(|rate| Lease::among(rate, 1, 0).pop());
         let limits = TreeLimits { frames: slots as usize, bytes: 1 << 24 };
-        let mut tree = Tree::new(limits, vec![lease], leaves.len(), u32::MAX, 0);
+        let ports = vec![PortSpec { lease, room: None }, PortSpec::default()];
+        let mut tree = Tree::new(limits, ports, leaves.len(), u32::MAX, 0);
         tiers.iter().zip(0..).for_each(|(tier, n)| tree.set_tier(n, *tier));
         for ((rate, weight), n) in nodes.iter().zip(0..) {
             assert!(tree.set_node(n, &NodeSpec { port: 0, rate: *rate, weight: *weight, overhead: 0 }, 0));
@@ -55,15 +58,57 @@ impl Rig {
             assert!(tree.install(n, spec, n + 100, 0));
         }
         let pool = Pool::new(&arena, slots as usize);
-        Self { pool, tree, now: 0, refused: 0, dropped: 0, sent: Vec::new(), step: 100_000 }
+        Self { pool, tree, now: 0, refused: 0, dropped: 0, shed: Vec::new(), sent: Vec::new(), step: 100_000 }
+    }
+
+    /// A worker's part of a buffer of 10 ms of the first port's rate.
+    fn with_buffer(mut self, bps: u64) -> Self {
+        let room = Room::among(bps, 10 * MS, 1, 0).pop();
+        self.tree.ports[0] = Port::new(PortSpec { lease: None, room });
+        self
     }
 
     fn push(&mut self, leaf: u32, class: u8, bytes: usize) {
-        let Some(mut frame) = self.pool.make(&vec![0; bytes]) else { return };
-        if self.tree.push(leaf, class, &mut frame, self.now).is_err() {
-            self.refused += 1;
-            self.pool.give(frame);
+        self.try_push(leaf, class, bytes);
+    }
+
+    /// Why a packet does not wait; none: it does.
+    fn try_push(&mut self, leaf: u32, class: u8, bytes: usize) -> Option<Refused> {
+        let Self { pool, tree, shed, now, .. } = self;
+        let mut frame = pool.make(&vec![0; bytes]).expect("more buffers than may wait");
+        let made_room = |frame, label: u32| {
+            shed.push(label - 100);
+            pool.give(frame);
+        };
+        let why = tree.push(leaf, class, &mut frame, *now, made_room).err()?;
+        self.refused += 1;
+        self.pool.give(frame);
+        Some(why)
+    }
+
+    /// Bytes of the longest queue of two packets or more, and whether the lists of lengths are right.
+    fn longest(&self) -> u32 {
+        let queues = || self.tree.leaves.iter().flat_map(|leaf| leaf.queues.iter().map(|queue| (leaf.in_use, queue)));
+        for (in_use, queue) in queues() {
+            let (is, listed) = (rank(queue.bytes), queue.codel.rank);
+            assert!(in_use || queue.packets == 0);
+            assert_eq!(listed > 0, queue.packets > 1, "{queue:?}");
+            assert!(listed == 0 || is <= listed && is + 1 >= listed, "{queue:?}");
         }
+        let top = self.tree.ports.iter().map(|port| port.longest.top()).max();
+        assert_eq!(top, queues().map(|(_, queue)| queue.codel.rank).max());
+        for port in &self.tree.ports {
+            assert_eq!(port.longest.first().is_some(), port.longest.top() > 0);
+        }
+        let held: u64 = self.tree.ports.iter().map(|port| port.bytes).sum();
+        assert_eq!(held, self.tree.bytes());
+        let backlogged = self.tree.leaves.iter().filter(|leaf| leaf.backlog != 0).count();
+        assert_eq!(backlogged, self.tree.backlogged());
+        queues().filter(|(_, queue)| queue.packets > 1).map(|(_, queue)| queue.bytes).max().unwrap_or(0)
+    }
+
+    fn bytes_of(&self, leaf: u32, class: u8) -> u32 {
+        self.tree.leaves.get(leaf as usize).map_or(0, |leaf| leaf.queues[usize::from(class)].bytes)
     }
 
     fn turn(&mut self) {
@@ -276,13 +321,65 @@ fn controlled_delay_keeps_a_standing_queue_short() {
 }
 
 #[test]
-fn long_queues_leave_room_for_short_ones() {
+fn longest_queue_makes_room_for_others() {
     let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &[leaf(0, None), leaf(0, None)], &[tier()]);
     rig.tree.limits.bytes = 100_000;
     (0..200).for_each(|_| rig.push(0, 3, 1000));
-    assert_eq!(rig.tree.backlog(0)[3], (50, 50_000), "half of the memory, as long as it is alone");
-    (0..10).for_each(|_| rig.push(1, 3, 1000));
-    assert_eq!(rig.tree.backlog(1)[3], (10, 10_000));
+    assert_eq!(rig.tree.backlog(0)[3], (100, 100_000), "all of the memory, as long as it is alone");
+    assert_eq!(rig.try_push(0, 3, 1000), Some(Refused::Longest), "its own is the longest");
+    (0..30).for_each(|_| rig.push(1, 3, 1000));
+    assert_eq!((rig.tree.backlog(0)[3], rig.tree.backlog(1)[3]), ((70, 70_000), (30, 30_000)));
+    assert_eq!(rig.shed, vec![0; 30]);
+    assert_eq!(rig.tree.counts(0).expect("there")[3].full, 131);
+    // What was there first has gone: the oldest packets make room.
+    assert_eq!(rig.tree.counts(1).expect("there")[3].full, 0);
+}
+
+#[test]
+fn memory_is_taken_from_the_port_with_the_longest_queue() {
+    let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &[leaf(0, None)], &[tier()]);
+    assert!(!rig.tree.install(1, &leaf(1, None), 101, 0), "there is no second node yet");
+    assert!(rig.tree.set_node(1, &NodeSpec { port: 1, rate: rate(MBIT), weight: 1, overhead: 0 }, 0));
+    assert!(rig.tree.install(1, &leaf(1, None), 101, 0));
+    rig.tree.limits.bytes = 20_000;
+    (0..20).for_each(|_| rig.push(0, 3, 1000));
+    (0..5).for_each(|_| rig.push(1, 3, 1000));
+    assert_eq!((rig.shed.clone(), rig.tree.port_bytes(0).0, rig.tree.port_bytes(1).0), (vec![0; 5], 15_000, 5_000));
+    // What waits goes along when its leaf changes to a node of another port.
+    rig.longest();
+    assert!(rig.tree.install(0, &leaf(1, None), 100, 0));
+    assert_eq!((rig.tree.port_bytes(0).0, rig.tree.port_bytes(1).0), (0, 20_000));
+    rig.longest();
+}
+
+/// A subscriber within its rate keeps all its packets, however much others send: 256 busy ones, with packets of all lengths,
+/// fill the buffer of the port.
+#[test]
+fn subscriber_within_its_rate_loses_nothing() {
+    let rate_of_port = 2000 * MBIT;
+    let leaves = vec![leaf(0, None); 276];
+    let mut rig = Rig::new(None, &[(rate(rate_of_port), 1)], &leaves, &[tier()]).with_buffer(rate_of_port);
+    let mut random = 1u32;
+    for turn in 0..3_000 {
+        // 1.25 times what the node carries.
+        for _ in 0..40 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            rig.push(random >> 8 & 0xff, 3, 64 + (random >> 18) as usize % 1450);
+        }
+        // A fair share is 7.2 Mbit/s: these send less than half of it.
+        if turn % 30 == 0 {
+            let before = rig.refused;
+            (256..276).for_each(|n| rig.push(n, 3, 1200));
+            assert_eq!(rig.refused, before, "in turn {turn}");
+        }
+        rig.turn();
+        assert!(rig.tree.port_bytes(0).0 <= 2_500_000);
+    }
+    assert!(rig.shed.len() + rig.refused as usize > 10_000, "{} and {} made room", rig.shed.len(), rig.refused);
+    assert!(rig.shed.iter().all(|leaf| *leaf < 256), "none of those within their rate");
+    let lost = (256..276).map(|n| rig.tree.counts(n).expect("there")[3].full).sum::<u32>();
+    assert_eq!(lost, 0);
+    rig.longest();
 }
 
 #[test]
@@ -345,7 +442,7 @@ proptest! {
                 prop_assert!(rig.tree.install(2, &spec, 102, rig.now));
             }
         }
-        let gone = |rig: &Rig| rig.sent.len() as u64 + rig.refused + rig.dropped;
+        let gone = |rig: &Rig| (rig.sent.len() + rig.shed.len()) as u64 + rig.refused + rig.dropped;
         prop_assert_eq!(gone(&rig) + rig.tree.waiting() as u64, steps.len() as u64);
         let unknown = steps.iter().filter(|step| step.0 == 5).count() as u64;
         prop_assert!(rig.refused >= unknown);
@@ -366,5 +463,55 @@ proptest! {
         rig.now += 1000 * MS;
         rig.turn();
         prop_assert_eq!(rig.tree.next_due(), None);
+    }
+
+    /// Whatever comes and goes: the buffer of the port and the memory of all queues are never exceeded; packets come to as many as
+    /// left, were dropped by name or wait; whoever pays is within a fourth of the longest queue; no packet is refused while
+    /// another queue is more than twice as long as its own would be.
+    #[test]
+    fn longest_queue_pays(
+        steps in prop::collection::vec((0u32..12, 0u8..4, 64usize..1514, 0u8..8), 200..900),
+        of_port in any::<bool>(),
+        frames in 8usize..200,
+        node in 5_000_000u64..100_000_000,
+    ) {
+        let leaves: Vec<_> = (0..12).map(|n| leaf(u32::from(n >= 9), (n == 3).then_some(MBIT))).collect();
+        let mut rig = Rig::new(None, &[(rate(node), 1), (open(), 2)], &leaves, &[tier()]);
+        let most = if of_port { 40_000 } else { 30_000 };
+        if of_port {
+            rig = rig.with_buffer(32 * MBIT);
+        } else {
+            rig.tree.limits = TreeLimits { frames, bytes: 30_000 };
+            rig.tree.queue.truncate(frames);
+            rig.tree.queue[frames - 1].next = NONE;
+        }
+        for (n, (leaf, class, bytes, turns)) in steps.iter().enumerate() {
+            let (longest, before) = (rig.longest(), rig.shed.len());
+            let own = rig.bytes_of(*leaf, *class) + *bytes as u32;
+            let lengths: Vec<u32> = (0..12).map(|n| (0..4).map(|class| rig.bytes_of(n, class)).max().unwrap_or(0)).collect();
+            match rig.try_push(*leaf, *class, *bytes) {
+                None => {}
+                Some(why) => {
+                    prop_assert_eq!(why, Refused::Longest);
+                    prop_assert!(own * 2 > longest, "{} refused beside {}", own, longest);
+                }
+            }
+            // The first that pays; those behind it do so beside shorter ones.
+            if let Some(payer) = rig.shed.get(before) {
+                prop_assert!(lengths[*payer as usize] * 4 > longest, "{} of {} paid", lengths[*payer as usize], longest);
+            }
+            prop_assert!(rig.tree.bytes() <= most, "{} bytes wait", rig.tree.bytes());
+            prop_assert!(of_port || rig.tree.waiting() <= frames);
+            let gone = (rig.sent.len() + rig.shed.len()) as u64 + rig.refused + rig.dropped;
+            prop_assert_eq!(gone + rig.tree.waiting() as u64, n as u64 + 1);
+            if *turns == 7 {
+                rig.turn();
+            }
+        }
+        for id in 0..12 {
+            let Rig { pool, tree, .. } = &mut rig;
+            tree.remove(id, |frame| pool.give(frame));
+        }
+        prop_assert_eq!((rig.longest(), rig.tree.bytes(), rig.tree.waiting()), (0, 0, 0));
     }
 }
