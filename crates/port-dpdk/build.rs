@@ -3,12 +3,14 @@
 use std::env;
 use std::process::Command;
 
-const SHIM: &str = "src/shim.c";
+const SHIM: [&str; 2] = ["src/shim.c", "src/flow.c"];
+const TEST_DEVICE: &str = "tests/nic/nic.c";
 /// What the shim and the crate call; drivers are loaded by the environment layer when it starts.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={SHIM}");
+    SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
+    println!("cargo::rerun-if-changed=src/offload.h");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
     if env::var_os("CARGO_FEATURE_DPDK").is_none() {
@@ -16,13 +18,30 @@ fn main() {
     }
     let cflags = ask(&["--cflags"]);
     let mut build = cc::Build::new();
-    build.file(SHIM).flag("-std=gnu11").define("ALLOW_EXPERIMENTAL_API", None).define("_GNU_SOURCE", None).opt_level(3);
+    build
+        .files(SHIM)
+        .flag("-std=gnu11")
+        .define("ALLOW_EXPERIMENTAL_API", None)
+        .define("_GNU_SOURCE", None)
+        .opt_level(3);
     // Headers of DPDK have warnings of their own.
     build.warnings(false);
     cflags.iter().for_each(|flag| {
         build.flag(flag);
     });
     build.compile("weir_dpdk");
+    // Of tests alone: a device with rules, whose rte_flow stands in for DPDK's.
+    println!("cargo::rerun-if-changed={TEST_DEVICE}");
+    let mut test = cc::Build::new();
+    test.file(TEST_DEVICE).flag("-std=gnu11").define("ALLOW_EXPERIMENTAL_API", None).opt_level(1).warnings(false);
+    cflags.iter().for_each(|flag| {
+        test.flag(flag);
+    });
+    for object in test.compile_intermediates() {
+        println!("cargo::rustc-link-arg-tests={}", object.display());
+    }
+    println!("cargo::rustc-link-arg-tests=-lrte_ring");
+    println!("cargo::rustc-link-arg-tests=-lrte_ethdev");
     for flag in ask(&["--libs-only-L"]) {
         if let Some(folder) = flag.strip_prefix("-L") {
             println!("cargo::rustc-link-search=native={folder}");

@@ -229,8 +229,9 @@ impl Port for Faulty {
         self.inner.service(pool);
     }
 
+    /// Packets are whole when they come here.
     fn caps(&self) -> Caps {
-        self.inner.caps()
+        Caps { completes_udp6: false, ..self.inner.caps() }
     }
 
     fn counters(&self) -> PortCounters {

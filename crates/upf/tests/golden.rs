@@ -39,6 +39,13 @@ fn golden_cases_over_dpdk() {
     }
 }
 
+/// Where a device verifies what comes in, and makes checksums over IPv6 that are left to it, all is the same.
+#[test]
+fn golden_cases_with_checksum_offloads() {
+    let (verified, made) = testkit::offloads::judge_all::<Device>(&golden_cases::root(), &golden_cases::all());
+    assert!(verified > 100 && made > 5, "{verified} verified, {made} made");
+}
+
 #[test]
 fn reasons_have_unique_names_and_sentences() {
     testkit::reasons::judge::<upf::Upf>();

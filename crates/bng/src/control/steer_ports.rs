@@ -1,4 +1,5 @@
-//! Ports that give each worker the packets of its own groups (`fanout=subscriber`): the kernel is told anew after a move.
+//! Ports that give each worker the packets of its own groups (`fanout=subscriber`, and `dpdk:` ports whose device steers): the
+//! kernel, or the device, is told anew after a move.
 //!
 //! ```text
 //! new owner holds its ports ─► kernel chooses by the new owners ─► old owner finds its ports empty ─► new owner goes on
@@ -9,10 +10,12 @@
 
 use dataplane::forward::InstanceId;
 use engine::Owner;
+use port::flows::{change_flows, is_steered};
 use port::{Steer, steer_anew};
 
 use super::Control;
 use crate::gateway::{Command, PortsStep};
+use crate::steer::Directory;
 
 /// A change goes on after that time though a worker has not answered, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
@@ -48,7 +51,9 @@ impl Control {
 
     /// Whether there are ports that can follow groups.
     fn are_ports_steered(&self) -> bool {
-        self.links.len() > 1 && self.config.port.iter().any(|port| port.uri.contains("fanout=subscriber"))
+        let is_device = |uri: &str| uri.parse().is_ok_and(|uri| is_steered(&uri));
+        let can = |uri: &str| uri.contains("fanout=subscriber") || is_device(uri);
+        self.links.len() > 1 && self.config.port.iter().any(|port| can(&port.uri))
     }
 
     /// After a move: packets of its groups are to come to the new owner at once.
@@ -109,7 +114,14 @@ impl Control {
     }
 
     fn set_port_steering(&self) {
-        if let Err(error) = steer_anew(&self.port_steering()) {
+        let directory = Directory::new(&self.config, &self.layout, self.nat.as_ref());
+        // Owners of which none can be made were refused before.
+        let flows = directory.map(|directory| directory.flows()).unwrap_or_default();
+        let devices =
+            self.config.port.iter().zip(&flows).filter_map(|(port, flows)| Some((port.uri.parse().ok()?, flows)));
+        let changed = devices.map(|(uri, flows)| change_flows(&uri, flows).map(drop));
+        let changed = changed.fold(steer_anew(&self.port_steering()).map(drop), Result::and);
+        if let Err(error) = changed {
             tracing::warn!(
                 target: "worker", event = "ports_not_steered", %error,
                 "ports give packets by the owners of before, and workers hand them over: {error}"
