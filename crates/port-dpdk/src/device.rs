@@ -83,8 +83,8 @@ unsafe impl Send for Device {}
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// The device of a configuration, with what the gateway leaves to it where it can do that: as it is open already, or probed and started with slots of `pool`. Received packets go into
-    /// slots that `stock` has.
+    /// The device of a configuration, with what the gateway leaves to it where it can do that: as it is open already, or
+    /// probed and started with slots of `pool`. Received packets go into slots that `stock` has.
     ///
     /// # Errors
     /// [`PortError::Device`], saying what to do.

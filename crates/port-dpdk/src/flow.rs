@@ -1,6 +1,7 @@
 //! Steering by the device: rules of `rte_flow` that lead packets to the queues of the workers that own them.
 //!
-//! A device has its rules once each of its queues has a port, and all of them or none: what it refuses, workers hand over.
+//! A device has its rules once each of its queues has a port, and all of them or none: what it refuses, workers hand
+//! over.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
@@ -32,7 +33,8 @@ pub struct Steering {
     refused: Option<String>,
 }
 
-// SAFETY: rules are the device's, and may be made and destroyed by any thread, one at a time: the device's lock is held.
+// SAFETY: rules are the device's, and may be made and destroyed by any thread, one at a time: the device's lock is
+// held.
 unsafe impl Send for Steering {}
 
 impl Steering {

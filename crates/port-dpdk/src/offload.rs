@@ -1,9 +1,10 @@
 //! Checksums that a device verifies or makes.
 //!
-//! Only what saves work is asked of a device: the sum over a whole packet that the gateway would make itself. IPv4 header sums
-//! cover twenty bytes of a cache line that is read anyway, and are verified and made in software.
+//! Only what saves work is asked of a device: the sum over a whole packet that the gateway would make itself. IPv4
+//! header sums cover twenty bytes of a cache line that is read anyway, and are verified and made in software.
 //!
-//! A device's good verdict is taken; a bad one, and none, are not: the packet is summed in software before it is dropped.
+//! A device's good verdict is taken; a bad one, and none, are not: the packet is summed in software before it is
+//! dropped.
 
 use frame::{Arena, Frame, flags};
 use port::Offloads;
@@ -17,11 +18,12 @@ pub const GOOD: u8 = 1;
 /// As above.
 pub const BAD: u8 = 2;
 
-/// Drivers whose other end, another process of this host, would leave checksums of its own packets unfinished as soon as
-/// verification is asked for, and takes ours as they are.
+/// Drivers whose other end, another process of this host, would leave checksums of its own packets unfinished as soon
+/// as verification is asked for, and takes ours as they are.
 const NOT_ASKED: &[&str] = &["net_virtio", "net_virtio_user", "net_vhost"];
 
-/// What the device of that driver is asked for, in the shim's bits. One that packets are copied for is asked for nothing.
+/// What the device of that driver is asked for, in the shim's bits. One that packets are copied for is asked for
+/// nothing.
 pub fn wanted(offloads: Offloads, driver: &str, copies: bool) -> u8 {
     if copies || NOT_ASKED.contains(&driver) {
         return 0;
@@ -67,8 +69,8 @@ impl Counts {
         }
     }
 
-    /// The length of the link header of a frame to be sent whose checksum is left to the device. 0: it was made here, the device
-    /// or the frame not being such.
+    /// The length of the link header of a frame to be sent whose checksum is left to the device. 0: it was made here,
+    /// the device or the frame not being such.
     #[cold]
     pub fn leave(&mut self, arena: &Arena, frame: &mut Frame, of: Offloads) -> u8 {
         let bytes = arena.bytes_mut(frame);

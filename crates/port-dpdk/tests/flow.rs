@@ -1,5 +1,5 @@
-//! Steering by the device: gateways of several workers over a device that divides packets by the rules they made, over one that
-//! refuses, and over `net_tap`, which refuses here.
+//! Steering by the device: gateways of several workers over a device that divides packets by the rules they made, over
+//! one that refuses, and over `net_tap`, which refuses here.
 //!
 //! DPDK is started once for the program: every test has devices of names of its own.
 #![cfg(feature = "dpdk")]
@@ -200,7 +200,7 @@ fn tap_refuses_and_says_so() {
 const SUBSCRIBERS_OF_A_GROUP: u32 = 40;
 
 /// Two groups, each a worker's; 40 subscribers a group on lines with two tags.
-fn broadband(test: &str) -> (Vec<bng::assemble::WorkerInit>, Vec<Flows>) {
+fn broadband(test: &str) -> (bng::control::Control, Vec<bng::assemble::WorkerInit>, Vec<Flows>) {
     let group = |name: &str, worker: u16, vlans: &str, net: u8| {
         format!(
             r#"
@@ -243,8 +243,8 @@ fn broadband(test: &str) -> (Vec<bng::assemble::WorkerInit>, Vec<Flows>) {
     );
     let config: bng::config::Config = toml::from_str(&text).expect("a configuration");
     let caps = [N3_MAC, N6_MAC].map(|mac| Caps { kind: "dpdk", mac, mtu: 1500, ..Caps::default() });
-    let (_, seats) = bng::assemble::assemble(&config, &caps).expect("a gateway");
-    (seats, bng::assemble::flows(&config).expect("ranges"))
+    let (control, seats) = bng::assemble::assemble(&config, &caps).expect("a gateway");
+    (control, seats, bng::assemble::flows(&config).expect("ranges"))
 }
 
 /// Packets of all broadband subscribers both ways.
@@ -265,7 +265,7 @@ fn lines() -> Vec<(usize, Vec<u8>)> {
 #[test]
 fn workers_of_a_broadband_gateway_receive_their_own_lines() {
     let run = |test: &str, room: i32| {
-        let (seats, flows) = broadband(test);
+        let (_control, seats, flows) = broadband(test);
         let mut bench = Bench::new(test, seats, &flows, room);
         for (port, bytes) in lines() {
             bench.send(port, &bytes);
@@ -281,4 +281,29 @@ fn workers_of_a_broadband_gateway_receive_their_own_lines() {
     let (spread, handed, _) = run("unlines", -1);
     assert!(handed > each as u64 / 2, "{handed} handed over");
     assert!(spread == steered, "the same bytes");
+}
+
+#[test]
+fn rules_follow_a_broadband_group_that_moves() {
+    let (mut control, seats, flows) = broadband("moves");
+    let mut bench = Bench::new("moves", seats, &flows, 64);
+    let each = u64::from(SUBSCRIBERS_OF_A_GROUP);
+    let lead = |bench: &mut Bench<_>| {
+        let before = bench.received();
+        lines().iter().for_each(|(port, bytes)| bench.send(*port, bytes));
+        bench.received().iter().zip(before).map(|(now, then)| now - then).collect::<Vec<u64>>()
+    };
+    control.poll(0);
+    bench.turn();
+    assert_eq!((lead(&mut bench), bench.handed()), (vec![2 * each; 2], 0));
+    control.move_group(0, 1).expect("it may move");
+    // Milliseconds.
+    for now in 1..200 {
+        bench.clock.turn_to(now * 1_000_000);
+        control.poll(now * 1_000_000);
+        bench.turn();
+    }
+    assert!(!control.moves().is_busy());
+    assert_eq!((lead(&mut bench), bench.handed()), (vec![0, 4 * each], 0));
+    bench.close();
 }

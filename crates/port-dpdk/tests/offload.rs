@@ -1,4 +1,5 @@
-//! Checksums that a device verifies or makes: `net_tap`, with the kernel at the other end as the judge, and drivers without.
+//! Checksums that a device verifies or makes: `net_tap`, with the kernel at the other end as the judge, and drivers
+//! without.
 //!
 //! DPDK is started once for the program: every test has devices of names of its own.
 #![cfg(feature = "dpdk")]

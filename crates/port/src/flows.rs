@@ -1,8 +1,9 @@
-//! Which worker a port's packets belong to, in terms of which a device can steer them to the worker's queue: values and masks.
+//! Which worker a port's packets belong to, in terms of which a device can steer them to the worker's queue: values and
+//! masks.
 //!
-//! Owners have ranges; devices match bits. [`Flows::rules`] makes the fewest rules that divide the ranges: where all of a prefix's
-//! owned values are one worker's, one rule has them, with what nobody owns among them. Packets that no rule matches come in
-//! anywhere, and workers hand them over.
+//! Owners have ranges; devices match bits. [`Flows::rules`] makes the fewest rules that divide the ranges: where all of
+//! a prefix's owned values are one worker's, one rule has them, with what nobody owns among them. Packets that no rule
+//! matches come in anywhere, and workers hand them over.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -101,8 +102,8 @@ impl Flows {
         self.0.is_empty()
     }
 
-    /// Adds ranges of values, each first, last and worker, in any order, of packets with that many tags. Of two that overlap the
-    /// one that begins first counts.
+    /// Adds ranges of values, each first, last and worker, in any order, of packets with that many tags. Of two that
+    /// overlap the one that begins first counts.
     #[must_use]
     pub fn with(mut self, key: FlowKey, tags: u8, ranges: impl IntoIterator<Item = (u64, u64, u16)>) -> Self {
         let ranges: Vec<_> = ranges.into_iter().collect();
@@ -180,8 +181,8 @@ pub fn is_steered(uri: &Uri) -> bool {
     of(uri).is_some_and(|(steered, name)| (steered.is_on)(name))
 }
 
-/// Has the device of a port, if it [steers](is_steered), go by other owners from now on. Packets that came in before stay where
-/// they are. Returns how many rules are in force.
+/// Has the device of a port, if it [steers](is_steered), go by other owners from now on. Packets that came in before
+/// stay where they are. Returns how many rules are in force.
 ///
 /// # Errors
 /// [`PortError::Device`]: the device has refused; it steers no more.

@@ -1,5 +1,5 @@
-//! Golden cases over ports that do what devices with checksum offloads do: they verify UDP checksums of packets that come in,
-//! and make those over IPv6 that are left to them.
+//! Golden cases over ports that do what devices with checksum offloads do: they verify UDP checksums of packets that
+//! come in, and make those over IPv6 that are left to them.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -30,8 +30,8 @@ struct Done {
     made: AtomicU64,
 }
 
-/// Runs those cases over such ports: all is as recorded over memory ports, to the byte and the counter. Returns how many packets
-/// were verified, and of how many the checksum was made.
+/// Runs those cases over such ports: all is as recorded over memory ports, to the byte and the counter. Returns how
+/// many packets were verified, and of how many the checksum was made.
 ///
 /// # Panics
 /// With all differences, when there are some.

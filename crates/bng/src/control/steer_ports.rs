@@ -1,5 +1,5 @@
-//! Ports that give each worker the packets of its own groups (`fanout=subscriber`, and `dpdk:` ports whose device steers): the
-//! kernel, or the device, is told anew after a move.
+//! Ports that give each worker the packets of its own groups (`fanout=subscriber`, and `dpdk:` ports whose device steers):
+//! the kernel, or the device, is told anew after a move.
 //!
 //! ```text
 //! new owner holds its ports ─► kernel chooses by the new owners ─► old owner finds its ports empty ─► new owner goes on

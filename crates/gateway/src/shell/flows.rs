@@ -1,5 +1,5 @@
-//! Whose a port's packets are, from the steering table of the workers: what a device is asked to steer by leads to the same
-//! worker as the hand-off.
+//! Whose a port's packets are, from the steering table of the workers: what a device is asked to steer by leads to the
+//! same worker as the hand-off.
 
 use engine::Steer;
 use port::flows::{FlowKey, Flows};

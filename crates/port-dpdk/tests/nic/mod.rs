@@ -96,6 +96,7 @@ pub struct Bench<G: Gateway> {
     pub nics: Vec<Nic>,
     pub workers: Vec<Worker<G>>,
     pub stats: Vec<StatsView>,
+    pub clock: Clock,
     pool: Pool,
     arena: Arc<Arena>,
     /// What arrived at the far ends.
@@ -131,7 +132,7 @@ impl<G: Gateway> Bench<G> {
         };
         let workers: Vec<_> = (0..).zip(seats).map(seat).collect();
         let stats = workers.iter().map(|worker| worker.env().stats.view()).collect();
-        Self { nics, workers, stats, pool, arena, arrived: BTreeMap::new() }
+        Self { nics, workers, stats, clock, pool, arena, arrived: BTreeMap::new() }
     }
 
     /// A frame comes in by a device.
