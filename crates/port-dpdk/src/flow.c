@@ -20,8 +20,9 @@ struct weir_flow_rule {
 /* Offset of the tunnel endpoint identifier in the item, whose fields have other names from version to version. */
 #define GTP_TEID 4
 
-/* The rule at the device, if it takes it; else NULL, with the reason in `why`. `only_ask`: non-NULL says that it would. */
-struct rte_flow *weir_flow_create(uint16_t port, const struct weir_flow_rule *rule, int only_ask, char *why, size_t room)
+/* The rule at the device, if it takes it; else NULL, with the reason in `why`. `only_ask`: not NULL if it would. */
+struct rte_flow *weir_flow_create(uint16_t port, const struct weir_flow_rule *rule, int only_ask, char *why,
+	size_t room)
 {
 	static char would;
 	struct rte_flow_attr attr = { .ingress = 1 };
@@ -64,7 +65,9 @@ struct rte_flow *weir_flow_create(uint16_t port, const struct weir_flow_rule *ru
 		(++last)->type = RTE_FLOW_ITEM_TYPE_IPV4;
 		session.session_id = value;
 		session_mask.session_id = mask;
-		*++last = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_L2TPV3OIP, .spec = &session, .mask = &session_mask };
+		(++last)->type = RTE_FLOW_ITEM_TYPE_L2TPV3OIP;
+		last->spec = &session;
+		last->mask = &session_mask;
 		break;
 	case TO4:
 		ip4.hdr.dst_addr = value;
@@ -79,7 +82,7 @@ struct rte_flow *weir_flow_create(uint16_t port, const struct weir_flow_rule *ru
 	(++last)->type = RTE_FLOW_ITEM_TYPE_END;
 	failed = rte_flow_validate(port, &attr, items, actions, &error);
 	if (failed != 0 && tunnel != NULL) {
-		/* Some drivers have the one item, some the other (net_mlx5): it is GTP-U's by the port that they look at. */
+		/* Some drivers have this item, some the other (net_mlx5): GTP-U's by the UDP port. */
 		tunnel->type = RTE_FLOW_ITEM_TYPE_GTP;
 		if (rte_flow_validate(port, &attr, items, actions, &other) == 0)
 			failed = 0;

@@ -36,13 +36,17 @@ static inline uint8_t weir_offloads_ask(const struct rte_eth_dev_info *info, uin
 	return granted;
 }
 
-/* A device that looks into tunnels may speak of the inner checksum: its word counts for the outer one where it says so, or saw
- * no tunnel. */
+/* A device that looks into tunnels may speak of the inner checksum: its word counts for the outer one where it says so, or
+ * saw no tunnel. */
 static inline uint8_t weir_verdict(const struct rte_mbuf *m)
 {
-	const uint64_t outer = m->ol_flags & RTE_MBUF_F_RX_OUTER_L4_CKSUM_MASK, own = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-	const uint32_t inside = RTE_PTYPE_TUNNEL_MASK | RTE_PTYPE_INNER_L2_MASK | RTE_PTYPE_INNER_L3_MASK | RTE_PTYPE_INNER_L4_MASK;
+	const uint64_t outer = m->ol_flags & RTE_MBUF_F_RX_OUTER_L4_CKSUM_MASK;
+	const uint64_t own = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+	const uint32_t inner = RTE_PTYPE_INNER_L2_MASK | RTE_PTYPE_INNER_L3_MASK | RTE_PTYPE_INNER_L4_MASK;
+	const uint32_t inside = RTE_PTYPE_TUNNEL_MASK | inner;
 
+	if (likely((outer | own) == 0))
+		return WEIR_SUM_UNKNOWN;
 	if (outer == RTE_MBUF_F_RX_OUTER_L4_CKSUM_GOOD)
 		return WEIR_SUM_GOOD;
 	if (outer == RTE_MBUF_F_RX_OUTER_L4_CKSUM_BAD)
@@ -54,7 +58,8 @@ static inline uint8_t weir_verdict(const struct rte_mbuf *m)
 	return own == RTE_MBUF_F_RX_L4_CKSUM_BAD ? WEIR_SUM_BAD : WEIR_SUM_UNKNOWN;
 }
 
-/* Has the device make the checksum of UDP over IPv6, which is `l2_len` bytes into the packet, without extension headers. */
+/* Has the device make the checksum of UDP over IPv6, which begins `l2_len` bytes into the packet, without extension
+ * headers. */
 static inline void weir_leave_sum(struct rte_mbuf *m, uint8_t l2_len)
 {
 	m->tx_offload = 0;

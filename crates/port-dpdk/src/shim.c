@@ -331,7 +331,7 @@ struct weir_packet {
 	uint16_t head;
 	uint16_t len;
 	uint8_t verdict;	/* received: on its UDP checksum */
-	uint8_t l2_len;		/* to be sent: of the link header, where the device is to make the UDP checksum over IPv6; or 0 */
+	uint8_t l2_len;		/* to be sent: of the link header, where the device is to make the checksum; or 0 */
 };
 
 /* Receives up to `most` (64) packets; their mbufs leave the driver. `cut` counts packets of several buffers, dropped. */

@@ -307,3 +307,93 @@ fn rules_follow_a_broadband_group_that_moves() {
     assert_eq!((lead(&mut bench), bench.handed()), (vec![0, 4 * each], 0));
     bench.close();
 }
+
+/// Two service groups, each a worker's, of two modems with four hosts each.
+fn cable() -> (cmts::control::Control, Vec<cmts::assemble::WorkerInit>, Vec<Flows>) {
+    let group = |n: u8| {
+        format!(
+            r#"
+            [[service_group]]
+            name = "sg{n}"
+            rpd = "172.16.0.{}"
+            mac = "02:00:00:00:0c:01"
+            down_worker = {n}
+            channel = [ {{ name = "ofdm", capacity = "1.89 Gbit/s", session = {} }} ]
+            upstream_channel = [ {{ session = {}, capacity = "100 Mbit/s" }} ]
+            [[service_group.modem]]
+            count = 2
+            mac = "02:cb:00:00:0{n}:01"
+            profile = "home"
+            hosts = 4
+            ipv4 = "10.0.{n}.1"
+            host_mac = "02:ca:00:00:0{n}:01"
+            sid = 7
+            "#,
+            2 + n,
+            0x1000 + u32::from(n),
+            0x2000 + u32::from(n),
+        )
+    };
+    let text = format!(
+        r#"
+        gateway = "cmts"
+        workers.count = 2
+        route = [ {{ to = "0.0.0.0/0", via = "10.0.6.254" }} ]
+        neighbour = [
+          {{ port = "cin", address = "172.16.0.2", mac = "02:00:00:00:03:64" }},
+          {{ port = "cin", address = "172.16.0.3", mac = "02:00:00:00:03:64" }},
+          {{ port = "nsi", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }},
+        ]
+        profile = [ {{ name = "home", flow = [ {{ name = "best" }} ] }} ]
+        [[port]]
+        name = "cin"
+        uri = "memory:cin"
+        role = "rpd"
+        addresses = ["172.16.0.1/16"]
+        [[port]]
+        name = "nsi"
+        uri = "memory:nsi"
+        role = "network"
+        addresses = ["10.0.6.1/24"]
+        {}{}"#,
+        group(0),
+        group(1)
+    );
+    let config: cmts::config::Config = toml::from_str(&text).expect("a configuration");
+    let caps = [N3_MAC, N6_MAC].map(|mac| Caps { kind: "dpdk", mac, mtu: 1500, ..Caps::default() });
+    let (control, seats) = cmts::assemble::assemble(&config, &caps).expect("a gateway");
+    (control, seats, cmts::assemble::configured_flows(&config).expect("ranges"))
+}
+
+#[test]
+fn workers_of_a_cable_gateway_receive_their_own_modems() {
+    const HOSTS: u8 = 8;
+    let server = Ipv4Addr::new(203, 0, 113, 7);
+    let run = |test: &str, room: i32| {
+        let (mut control, seats, flows) = cable();
+        let mut bench = Bench::new(test, seats, &flows, room);
+        control.poll(0);
+        bench.turn();
+        let handed = bench.handed();
+        for (n, group) in (1..=HOSTS).flat_map(|n| [(n, 0), (n, 1)]) {
+            let down = ip4(server, Ipv4Addr::new(10, 0, group, n)).udp(1, 2).filled(60);
+            bench.send(1, &eth(ROUTER_MAC, N6_MAC).carrying(&down).build());
+            // A burst of a pseudowire that is cut short: its owner drops it.
+            let session = 0x2000 + u32::from(group);
+            let up = eth(GNB_MAC, N3_MAC).ip4([172, 16, 0, 2 + group], [172, 16, 0, 1]).says(115);
+            bench.send(0, &up.payload([&session.to_be_bytes()[..], &[0; 8]].concat()).build());
+        }
+        bench.clock.turn_to(20_000_000);
+        bench.turn();
+        let out = ([bench.arrived(0), bench.arrived(1)], bench.handed() - handed, bench.received());
+        bench.close();
+        out
+    };
+    let each = u64::from(HOSTS);
+    let (steered, handed, received) = run("modems", 64);
+    assert_eq!((handed, received), (0, vec![2 * each; 2]));
+    assert_eq!(steered[0].len() as u64, 2 * each, "packets to devices");
+    let (spread, handed, _) = run("unmodems", -1);
+    assert!(handed > each / 2, "{handed} handed over");
+    assert!(spread == steered, "the same bytes");
+}

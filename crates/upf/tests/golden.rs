@@ -46,6 +46,15 @@ fn golden_cases_with_checksum_offloads() {
     assert!(verified > 100 && made > 5, "{verified} verified, {made} made");
 }
 
+/// What a device finds right is not summed again: else its word would save nothing.
+#[test]
+fn a_devices_good_word_saves_the_sum() {
+    let is_it = |case: &golden_cases::Case| case.name == "malformed/outer_checksum";
+    let case = golden_cases::all().into_iter().find(is_it).expect("there is such a case");
+    let fault = testkit::offloads::judge_credulous::<Device>(&golden_cases::root(), &case).expect_err("a difference");
+    assert!(fault.contains("udp_checksum"), "{fault}");
+}
+
 #[test]
 fn reasons_have_unique_names_and_sentences() {
     testkit::reasons::judge::<upf::Upf>();

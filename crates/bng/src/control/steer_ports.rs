@@ -10,7 +10,7 @@
 
 use dataplane::forward::InstanceId;
 use engine::Owner;
-use port::flows::{change_flows, is_steered};
+use gateway::shell::flows::{change, is_any_steered};
 use port::{Steer, steer_anew};
 
 use super::Control;
@@ -51,9 +51,8 @@ impl Control {
 
     /// Whether there are ports that can follow groups.
     fn are_ports_steered(&self) -> bool {
-        let is_device = |uri: &str| uri.parse().is_ok_and(|uri| is_steered(&uri));
-        let can = |uri: &str| uri.contains("fanout=subscriber") || is_device(uri);
-        self.links.len() > 1 && self.config.port.iter().any(|port| can(&port.uri))
+        let uris = || self.config.port.iter().map(|port| &*port.uri);
+        self.links.len() > 1 && (uris().any(|uri| uri.contains("fanout=subscriber")) || is_any_steered(uris()))
     }
 
     /// After a move: packets of its groups are to come to the new owner at once.
@@ -117,10 +116,8 @@ impl Control {
         let directory = Directory::new(&self.config, &self.layout, self.nat.as_ref());
         // Owners of which none can be made were refused before.
         let flows = directory.map(|directory| directory.flows()).unwrap_or_default();
-        let devices =
-            self.config.port.iter().zip(&flows).filter_map(|(port, flows)| Some((port.uri.parse().ok()?, flows)));
-        let changed = devices.map(|(uri, flows)| change_flows(&uri, flows).map(drop));
-        let changed = changed.fold(steer_anew(&self.port_steering()).map(drop), Result::and);
+        let devices = change(self.config.port.iter().map(|port| &*port.uri), &flows);
+        let changed = steer_anew(&self.port_steering()).map(drop).and(devices);
         if let Err(error) = changed {
             tracing::warn!(
                 target: "worker", event = "ports_not_steered", %error,
