@@ -338,6 +338,7 @@ fn cable() -> (cmts::control::Control, Vec<cmts::assemble::WorkerInit>, Vec<Flow
         r#"
         gateway = "cmts"
         workers.count = 2
+        queues = {{ packets = 512 }}
         route = [ {{ to = "0.0.0.0/0", via = "10.0.6.254" }} ]
         neighbour = [
           {{ port = "cin", address = "172.16.0.2", mac = "02:00:00:00:03:64" }},

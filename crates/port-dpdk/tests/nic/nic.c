@@ -59,7 +59,9 @@ struct ring_arguments {
 	void *self;
 };
 
-static struct test_nic *nics[16];
+/* Those of all tests, which run at the same time. */
+static struct test_nic *nics[64];
+static unsigned int nic_count;
 
 static struct rte_ring *ring(const struct test_nic *nic, const char *of, unsigned int n)
 {
@@ -84,6 +86,7 @@ struct test_nic *test_nic_new(const char *name, uint16_t queues, char *near, cha
 {
 	struct test_nic *nic = calloc(1, sizeof(*nic));
 	char end[64];
+	unsigned int at;
 
 	snprintf(nic->name, sizeof(nic->name), "net_ring_%s", name);
 	nic->queues = queues;
@@ -98,13 +101,11 @@ struct test_nic *test_nic_new(const char *name, uint16_t queues, char *near, cha
 	arguments(near, room, nic->name, nic->rx, queues, nic->tx, queues);
 	snprintf(end, sizeof(end), "%s_far", nic->name);
 	arguments(far, room, end, &nic->out, 1, &nic->in, 1);
-	for (size_t n = 0; n < RTE_DIM(nics); n++) {
-		if (nics[n] == NULL) {
-			nics[n] = nic;
-			return nic;
-		}
-	}
-	return NULL;
+	at = __atomic_fetch_add(&nic_count, 1, __ATOMIC_RELAXED);
+	if (at >= RTE_DIM(nics))
+		return NULL;
+	__atomic_store_n(&nics[at], nic, __ATOMIC_RELEASE);
+	return nic;
 }
 
 void test_nic_room(struct test_nic *nic, int room)
@@ -245,9 +246,12 @@ static struct test_nic *nic_of(uint16_t port)
 
 	if (rte_eth_dev_get_name_by_port(port, name) != 0)
 		return NULL;
-	for (size_t n = 0; n < RTE_DIM(nics) && nics[n] != NULL; n++)
-		if (strcmp(nics[n]->name, name) == 0)
-			return nics[n];
+	for (size_t n = 0; n < RTE_DIM(nics); n++) {
+		struct test_nic *nic = __atomic_load_n(&nics[n], __ATOMIC_ACQUIRE);
+
+		if (nic != NULL && strcmp(nic->name, name) == 0)
+			return nic;
+	}
 	return NULL;
 }
 
