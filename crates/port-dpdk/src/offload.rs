@@ -28,7 +28,7 @@ pub fn wanted(offloads: Offloads, driver: &str, copies: bool) -> u8 {
     if copies || NOT_ASKED.contains(&driver) {
         return 0;
     }
-    u8::from(offloads.verify_udp) * VERIFY_UDP | u8::from(offloads.complete_udp6) * COMPLETE_UDP6
+    (u8::from(offloads.verify_udp) * VERIFY_UDP) | (u8::from(offloads.complete_udp6) * COMPLETE_UDP6)
 }
 
 /// What a device does, of the shim's bits.

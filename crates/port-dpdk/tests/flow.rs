@@ -393,7 +393,9 @@ fn workers_of_a_cable_gateway_receive_their_own_modems() {
     let each = u64::from(HOSTS);
     let (steered, handed, received) = run("modems", 64);
     assert_eq!((handed, received), (0, vec![2 * each; 2]));
-    assert_eq!(steered[0].len() as u64, 2 * each, "packets to devices");
+    // Frames of a device share packets.
+    let carried: usize = steered[0].iter().map(Vec::len).sum();
+    assert!(steered[0].len() > 1 && carried > 2 * usize::from(HOSTS) * 60, "{carried} bytes to devices");
     let (spread, handed, _) = run("unmodems", -1);
     assert!(handed > each / 2, "{handed} handed over");
     assert!(spread == steered, "the same bytes");
