@@ -9,6 +9,7 @@ use dataplane::nat::{self, Nat};
 use engine::{HandOff, Owner, Steer};
 use frame::Caps;
 use gateway::records::Opening;
+use port::flows::Flows;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
@@ -64,6 +65,18 @@ fn refused(handle: u32, why: Refused, layout: &Layout) -> AssembleError {
 /// What is wrong with the configuration, by key, or what the machine has too little of.
 pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     assemble_with(config, caps, None)
+}
+
+/// Whose each port's packets are, where the configuration says it.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn flows(config: &Config) -> Result<Vec<Flows>, AssembleError> {
+    let layout = config.layout()?;
+    let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
+    let nat = config.nat.as_ref().map(|nat| nat.stage(&config.links(), gateway::nat::chance()));
+    let addresses = nat.as_ref().map(|nat| nat::Addresses::new(nat, config.workers.count));
+    Ok(Directory::new(config, &layout, addresses.as_ref()).map_err(overlap)?.flows())
 }
 
 /// The same, with `owners` of the groups in place of those that the configuration names.

@@ -214,6 +214,7 @@ impl PortSection for Port {
             host_interface: self.host_interface.as_deref(),
             host_packets_per_second: self.host_packets_per_second,
             mtu: self.mtu,
+            offloads: Default::default(),
         }
     }
 

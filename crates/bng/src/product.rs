@@ -40,6 +40,7 @@ use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerIn
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::watch::Vitals;
+use port::flows::Flows;
 use serde_json::Value;
 
 use crate::assemble::{AssembleError, assemble_with, attach, go_on};
@@ -140,6 +141,11 @@ impl Gateway for BngGateway {
     fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
         Ok(Some((Self { stored: read_leases(&loaded.config)?, ..Self::default() }, None)))
+    }
+
+    /// A configuration of which that cannot be said is refused when it is assembled.
+    fn flows(config: &Config) -> Vec<Flows> {
+        crate::assemble::flows(config).unwrap_or_default()
     }
 
     fn warn(config: &Config) {

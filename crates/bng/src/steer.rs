@@ -8,7 +8,9 @@ use dataplane::encap::same_vlans;
 use dataplane::forward::InstanceId;
 use dataplane::nat;
 use engine::{Overlap, Owner, Steer, SteerKey};
-use wire::ethernet::Tags;
+use gateway::shell::flows::to_addresses;
+use port::flows::{FlowKey, Flows};
+use wire::ethernet::{TAG_LEN, Tags};
 use wire::{Outer, ethertype, fast};
 
 use crate::config::{Config, Layout, Role};
@@ -34,6 +36,21 @@ struct PortSide {
     instance: InstanceId,
     /// The worker of each outer VLAN, from 1; 0: no group's.
     owners: Box<[u16]>,
+}
+
+impl PortSide {
+    /// Outer VLANs in a row that are one worker's.
+    fn runs(&self) -> Vec<(u64, u64, Owner)> {
+        let mut runs: Vec<(u64, u64, Owner)> = Vec::new();
+        for (vlan, owner) in self.owners.iter().enumerate().skip(1) {
+            let (vlan, Some(owner)) = (vlan as u64, owner.checked_sub(1)) else { continue };
+            match runs.last_mut() {
+                Some((_, last, of)) if (*last + 1, *of) == (vlan, owner) => *last = vlan,
+                _ => runs.push((vlan, vlan, owner)),
+            }
+        }
+        runs
+    }
 }
 
 /// Who owns what.
@@ -279,6 +296,22 @@ impl Directory {
     /// Whether requests of a group are relayed to a DHCP server of that address.
     pub(crate) fn relays_to(&self, group: u16, address: IpAddr) -> bool {
         self.dhcp_servers.iter().any(|(of, _, server)| (*of, *server) == (group, address))
+    }
+
+    /// Whose each port's packets are, as far as a device can match what [`steer`](Self::steer) goes by: the outermost tag of
+    /// lines, and destinations behind the core's own tags. What is untagged has no rule.
+    pub fn flows(&self) -> Vec<Flows> {
+        let of = |port: &PortSide| {
+            let lines =
+                Flows::default().with(FlowKey::Vlan, 1, if port.role == Role::Core { vec![] } else { port.runs() });
+            if !port.role.has_core() {
+                return lines;
+            }
+            let tags = (port.tags.len() / TAG_LEN) as u8; // two at most
+            let flows = to_addresses(lines, tags, port.instance, &self.steer);
+            to_addresses(flows, tags, port.instance, &self.public)
+        };
+        self.ports.iter().map(of).collect()
     }
 
     /// The worker that owns a frame's subscriber; none: no group's, or of the core's own link.

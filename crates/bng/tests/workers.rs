@@ -72,6 +72,19 @@ fn frames_of_every_tagging_go_to_their_groups_worker() {
             [1, 10, 11, 4094].into_iter().for_each(|c| check(port, &[s, c]));
         }
     }
+    // A device that steers leads each tagged line to the same worker.
+    let rules: Vec<_> = directory.flows().iter().map(port::flows::Flows::rules).collect();
+    for (port, rules) in (0u8..).zip(&rules) {
+        let vlans = || rules.iter().filter(|rule| rule.key == port::flows::FlowKey::Vlan);
+        assert_eq!(vlans().count() > 0, port != 1, "lines are on ports 0 and 2");
+        for s in 1..4095u16 {
+            let frame = cases::eth(cases::SUB_MAC, cases::ACC_MAC).vlan(s).vlan(5).carrying(&packet).build();
+            let led = vlans().find(|rule| u64::from(s) & rule.mask == rule.value).map(|rule| rule.worker);
+            if let Some(SteerKey::Owner(owner)) = directory.steer(port, &frame).filter(|_| port != 1) {
+                assert_eq!(led, Some(owner), "port {port}, VLAN {s}");
+            }
+        }
+    }
     // On the wire: a line of each tagging, in one burst of one port.
     let mut device = device("workers = { count = 3 }");
     let line = |packet: &cases::Packet| cases::eth(cases::SUB_MAC, cases::ACC_MAC).carrying(packet);

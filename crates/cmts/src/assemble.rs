@@ -7,13 +7,15 @@ use dataplane::forward::Plan;
 use dataplane::hqos;
 use engine::{HandOff, Overlap, Steer};
 use frame::Caps;
+use gateway::shell::flows::{FlowKey, Flows, to_addresses, with_ids};
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
+use wire::ethernet::TAG_LEN;
 use wire::l2tp;
 
-use crate::config::{Carrier, Config, Layout, Named, Role};
+use crate::config::{Carrier, Config, Layout, Named, Port, Role};
 use crate::control::{Control, Link};
 use crate::depi::WireSpec;
 use crate::gateway::{CableGateway, Limits, Parts};
@@ -149,6 +151,31 @@ pub fn shares(config: &Config, spec: &ModemSpec) -> Vec<(u16, Box<ModemSpec>)> {
     let sending = ModemSpec { clusters: Vec::new(), ..spec.clone() };
     let hearing = ModemSpec { flows: Vec::new(), ..spec.clone() };
     vec![(down, Box::new(sending)), (up, Box::new(hearing))]
+}
+
+/// Whose each port's packets are: those from the network by their destination, those of devices by their pseudowire, where it
+/// is not over UDP.
+pub fn flows(config: &Config, owners: &Steer) -> Vec<Flows> {
+    let of = |port: &Port| {
+        // It was checked.
+        let tags = port.vlan.as_ref().and_then(|vlan| vlan.tags().ok()).unwrap_or_default().len() / TAG_LEN;
+        let tags = tags as u8; // two at most
+        match port.role {
+            Role::Network => to_addresses(Flows::default(), tags, Role::Network.instance(), owners),
+            Role::Rpd => with_ids(Flows::default(), tags, &[FlowKey::Session], owners),
+        }
+    };
+    config.port.iter().map(of).collect()
+}
+
+/// The same of the modems that a configuration has.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn configured_flows(config: &Config) -> Result<Vec<Flows>, AssembleError> {
+    let layout = config.layout()?;
+    let overlap = |_| wrong(&[&"service_group"], "addresses or sessions overlap", "give each its own");
+    Ok(flows(config, &steer(config, &layout, layout.modems.iter()).map_err(overlap)?))
 }
 
 /// Who owns which host of those modems, and which pseudowire. With one worker there is nothing to know.

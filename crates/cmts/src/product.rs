@@ -39,6 +39,7 @@ pub use command::{CmtsArgs, cmts};
 pub use protocol::CableReply;
 
 use active::Teller;
+use gateway::shell::flows::Flows;
 use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Ended, Gateway, Opened, Process, Reach, StartError, WorkerInits};
@@ -88,6 +89,11 @@ impl Gateway for CmtsGateway {
     fn reach(config: &Config) -> Reach {
         let sockets = config.standby.iter().map(|standby| standby.socket.clone()).collect();
         Reach { sockets, ..Reach::default() }
+    }
+
+    /// A configuration of which that cannot be said is refused when it is assembled.
+    fn flows(config: &Config) -> Vec<Flows> {
+        crate::assemble::configured_flows(config).unwrap_or_default()
     }
 
     fn begin(loaded: &Loaded, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {

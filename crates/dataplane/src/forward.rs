@@ -81,6 +81,8 @@ pub struct PortView {
     pub v6: Vec<(u128, u8)>,
     /// Whether UDP checksums of what comes in by it are verified.
     pub verify_udp: bool,
+    /// Whether it makes UDP checksums over IPv6 that are left to it.
+    pub completes_udp6: bool,
     /// The port has no link layer: every packet goes to this hardware address, and no neighbour is resolved.
     pub peer: Option<[u8; 6]>,
     /// The interface of the host that gets messages of routing protocols; none: they are dropped.
@@ -100,6 +102,7 @@ impl PortView {
         v4: Vec::new(),
         v6: Vec::new(),
         verify_udp: false,
+        completes_udp6: false,
         peer: None,
         host: None,
     };
@@ -234,6 +237,8 @@ pub struct Tunnel {
     pub sum: u16,
     /// Bytes of [`link`](Self::link).
     pub link_len: u8,
+    /// The port of its hop makes the UDP checksum over IPv6, and the neighbour is known: nothing else sees the packet.
+    pub leaves_sum: bool,
 }
 
 impl Tunnel {
@@ -256,6 +261,13 @@ impl Tunnel {
             self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(link);
             self.link_len = Self::LINK as u8; // 14
         }
+        self
+    }
+
+    /// The tunnel, its checksums over IPv6 left to the port of its hop where that makes them.
+    fn leaving(mut self, hop: Option<&Hop>, ports: &[PortView]) -> Self {
+        let makes = |hop: &Hop| ports.get(usize::from(hop.port)).is_some_and(|port| port.completes_udp6);
+        self.leaves_sum = self.version == 6 && hop.is_some_and(|hop| hop.is_resolved() && makes(hop));
         self
     }
 }

@@ -59,6 +59,21 @@ impl Steer {
         insert(&mut self.v6, (instance, first, last, owner), |r| ((r.0, r.1), (r.0, r.2)))
     }
 
+    /// Ranges of identifiers: first, last, owner.
+    pub fn ids(&self) -> &[(u32, u32, Owner)] {
+        &self.ids
+    }
+
+    /// Ranges of IPv4 addresses: network instance, first, last, owner.
+    pub fn v4(&self) -> &[(u16, u32, u32, Owner)] {
+        &self.v4
+    }
+
+    /// Ranges of /64 prefixes, as [`v4`](Self::v4).
+    pub fn v6(&self) -> &[(u16, u64, u64, Owner)] {
+        &self.v6
+    }
+
     /// The owner, if any. A few comparisons; no memory beyond the table's own lines.
     #[inline]
     pub fn owner(&self, key: SteerKey) -> Option<Owner> {

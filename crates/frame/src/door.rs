@@ -150,6 +150,10 @@ pub struct Caps {
     pub peer: Option<[u8; 6]>,
     /// The interface of the host that has what comes in for routing daemons; none: they have no part in the port.
     pub host: Option<crate::HostInterface>,
+    /// Frames sent with [`UDP_SUM_LEFT`](crate::flags::UDP_SUM_LEFT) leave with a whole checksum.
+    pub completes_udp6: bool,
+    /// Why its device does not steer packets to the workers that own them, though it was asked to; none: it does, or was not.
+    pub unsteered: Option<String>,
 }
 
 /// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker

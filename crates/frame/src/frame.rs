@@ -14,6 +14,11 @@ pub mod flags {
     pub const IPV6: u16 = 1 << 3;
     /// The packet is one that a subscriber has sent to another: it has not left the gateway.
     pub const INSIDE: u16 = 1 << 4;
+    /// The device has found the checksum of the outermost UDP header right.
+    pub const UDP_VERIFIED: u16 = 1 << 5;
+    /// The checksum of the outermost UDP header, over IPv6, is left to the port: it covers the pseudo header only. Only for
+    /// ports that say so ([`crate::Caps::completes_udp6`]).
+    pub const UDP_SUM_LEFT: u16 = 1 << 6;
     /// How often the packet has come in again, sent to ourselves: a number of two bits.
     pub(crate) const PASSES: u16 = 0b11 << 14;
 }
@@ -33,6 +38,7 @@ impl Meta {
     /// The packet was sent to ourselves and comes in again. False: it has three times before, and goes in a circle.
     pub fn pass_again(&mut self) -> bool {
         let goes = self.flags & flags::PASSES != flags::PASSES;
+        self.flags &= !flags::UDP_VERIFIED;
         self.flags += u16::from(goes) << 14;
         goes
     }

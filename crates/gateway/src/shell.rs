@@ -10,6 +10,7 @@
 //! | `process.rs` | memory, ports, workers as threads, control's turns |
 //! | `observe.rs` | the reading ends: counters, ports, traces, without disturbing workers |
 //! | `ports.rs`, `port_stats.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
+//! | `flows.rs` | whose a port's packets are, for devices that steer |
 //! | `followed.rs` | whose packets are traced, for whom |
 //! | `hand_over/` | a process goes on for another without losing a packet |
 //! | `reload.rs` | `weir reload` and SIGHUP: the configuration read again |
@@ -17,6 +18,7 @@
 //! | `rest.rs`, `pin.rs`, `numa.rs` | how the control thread sleeps; CPUs and their memory nodes |
 
 mod addresses;
+pub mod flows;
 mod followed;
 pub mod hand_over;
 mod numa;

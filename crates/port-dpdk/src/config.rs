@@ -32,6 +32,8 @@ pub struct Config {
     pub buffers: Buffers,
     /// Ask the device for interrupts, to sleep until one comes.
     pub interrupts: bool,
+    /// Leave checksums to the device, where it has that and the gateway has use for it.
+    pub offloads: bool,
     /// The environment layer rests on huge pages.
     pub huge: bool,
     /// Memory of the environment layer in MiB.
@@ -41,7 +43,7 @@ pub struct Config {
 }
 
 const KEYS: &[&str] =
-    &["queues", "queue", "ring", "mtu", "promisc", "buffers", "interrupts", "pages", "memory", "netns"];
+    &["queues", "queue", "ring", "mtu", "promisc", "buffers", "interrupts", "offloads", "pages", "memory", "netns"];
 
 impl Config {
     /// Reads a URI.
@@ -65,6 +67,7 @@ impl Config {
             buffers: uri
                 .choice("buffers", &[("auto", Buffers::Auto), ("pinned", Buffers::Pinned), ("copy", Buffers::Copy)])?,
             interrupts: uri.choice("interrupts", &[("auto", true), ("off", false)])?,
+            offloads: uri.choice("offloads", &[("on", true), ("off", false)])?,
             huge: uri.choice("pages", &[("plain", false), ("huge", true)])?,
             memory: uri.get("memory").map(|_| uri.number("memory", 0, "a number of MiB from 16")).transpose()?,
             netns: uri.get("netns").map(str::to_owned),
@@ -187,6 +190,7 @@ mod tests {
             ("dpdk:net_null0?mtu=big", "`mtu=big`"),
             ("dpdk:net_null0?pages=tiny", "plain or huge"),
             ("dpdk:net_null0?interrupts=some", "auto or off"),
+            ("dpdk:net_null0?offloads=some", "on or off"),
             ("dpdk:net_null0?wings=2", "`wings`"),
         ] {
             let error = read(uri).expect_err(uri).to_string();

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use frame::Pool;
-use port::PortError;
+use port::{Offloads, PortError};
 
 use crate::config::{Buffers, Config};
+use crate::flow::Steering;
 use crate::packets::{self, Packets, Stock};
-use crate::{eal, sys};
+use crate::{eal, offload, sys};
 
 /// Drivers that take mbufs of a layout of their own: packets are copied between the arena and mbufs of DPDK's.
 ///
@@ -66,6 +67,9 @@ pub struct Device {
     pub out: AtomicI64,
     /// Its queues have interrupts, if its driver does.
     pub interrupts: bool,
+    /// What is left to it.
+    pub offloads: Offloads,
+    steering: Mutex<Steering>,
     /// It does not stand still.
     started: AtomicBool,
     closed: AtomicBool,
@@ -79,14 +83,14 @@ unsafe impl Send for Device {}
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// The device of a configuration: as it is open already, or probed and started with slots of `pool`. Received packets go into
-    /// slots that `stock` has.
+    /// The device of a configuration, with what the gateway leaves to it where it can do that: as it is open already, or
+    /// probed and started with slots of `pool`. Received packets go into slots that `stock` has.
     ///
     /// # Errors
     /// [`PortError::Device`], saying what to do.
     pub fn of(
         all: &mut Devices,
-        config: &Config,
+        (config, offloads): (&Config, Offloads),
         packets: &Arc<Packets>,
         stock: &mut Stock,
         pool: &mut Pool,
@@ -115,6 +119,8 @@ impl Device {
             mtu: 0,
             out: AtomicI64::new(0),
             interrupts: false,
+            offloads,
+            steering: Mutex::default(),
             started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             copy: None,
@@ -139,6 +145,7 @@ impl Device {
             most_queues: 0,
             rx_ring: config.ring,
             tx_ring: config.ring,
+            offloads: 0,
         };
         // SAFETY: `port` is a probed device that nobody else uses; `info` has room. A driver's name is a constant text.
         done(unsafe { sys::weir_device_info(self.port, &raw mut info) })?;
@@ -160,14 +167,18 @@ impl Device {
             let advice = "give it an IOMMU (vfio), or buffers=copy";
             self.packets.map_for(info.device).map_err(|why| (why, advice))?;
         }
+        let wanted = if config.offloads { offload::wanted(self.offloads, &self.driver, copies) } else { 0 };
+        info.offloads = wanted;
         // Not every device that has interrupts starts with one for each queue.
         if config.interrupts && self.begin(config, mempool, true, &mut info, stock, pool).is_ok() {
             self.interrupts = true;
         } else {
             eal::forget_log();
+            info.offloads = wanted;
             self.begin(config, mempool, false, &mut info, stock, pool)?;
         }
         *self.started.get_mut() = true;
+        self.offloads = offload::granted(info.offloads);
         self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
         self.look(config);
         Ok(())
@@ -250,6 +261,11 @@ impl Device {
         COUNT_REFUSED.contains(&self.driver.as_str())
     }
 
+    /// How it steers.
+    pub fn steering(&self) -> MutexGuard<'_, Steering> {
+        self.steering.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         // SAFETY: the device is open.
@@ -278,6 +294,7 @@ impl Device {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.steering().clear(self.port);
         let mut packets = [sys::Packet::default(); frame::BURST];
         let mut cut = 0;
         // Some drivers forget what waits to be received.

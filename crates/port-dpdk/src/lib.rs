@@ -11,6 +11,7 @@
 //! | `promisc=off\|on` | receive packets to other hardware addresses |
 //! | `buffers=auto\|pinned\|copy` | the device reads and writes the arena itself, or packets are copied |
 //! | `interrupts=auto\|off` | a worker without packets sleeps until the device interrupts, where it can |
+//! | `offloads=on\|off` | checksums that the device verifies or makes, where it can and the gateway has use for it |
 //! | `netns=NAME` | the network namespace of the interface that the device stands on |
 //! | `pages=plain\|huge`, `memory=MiB` | memory of the environment layer, of the first port of a process |
 //!
@@ -20,6 +21,8 @@
 //! | `eal.rs` | starting the environment layer, once for a process |
 //! | `packets.rs` | the arena as a mempool; a port's stock of free buffers |
 //! | `device.rs` | a device with its queues |
+//! | `offload.rs`, `offload.h` | checksums that a device verifies or makes |
+//! | `flow.rs`, `flow.c` | steering by the device |
 //! | `interrupt.rs` | the interrupt of a receive queue |
 //! | `connect.rs` | looking for the other end of shared memory |
 //! | `port_of.rs` | the port |
@@ -34,7 +37,11 @@ mod device;
 #[cfg(feature = "dpdk")]
 mod eal;
 #[cfg(feature = "dpdk")]
+mod flow;
+#[cfg(feature = "dpdk")]
 mod interrupt;
+#[cfg(feature = "dpdk")]
+mod offload;
 #[cfg(feature = "dpdk")]
 mod packets;
 #[cfg(feature = "dpdk")]
@@ -51,5 +58,8 @@ pub const BUILT: bool = cfg!(feature = "dpdk");
 /// Has [`port::open`] open `dpdk:` URIs from now on. Nothing without the feature `dpdk`.
 pub fn register() {
     #[cfg(feature = "dpdk")]
-    port::set_dpdk_opener(|uri, cx| Ok(Box::new(DpdkPort::open(uri, cx)?)));
+    {
+        port::set_dpdk_opener(|uri, cx| Ok(Box::new(DpdkPort::open(uri, cx)?)));
+        port::flows::set_steered(port::flows::Steered { is_on: flow::is_on, change: flow::change });
+    }
 }

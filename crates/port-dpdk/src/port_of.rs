@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use frame::{Arena, BURST, Batch, Caps, Link, Pool, Port, PortCounters};
+use frame::{Arena, BURST, Batch, Caps, Link, Pool, Port, PortCounters, flags};
 use port::clock::coarse_now;
-use port::{OpenContext, PortError, Uri};
+use port::{Offloads, OpenContext, PortError, Uri};
 
 use crate::config::Config;
 use crate::connect::Connect;
 use crate::device::{self, Device};
 use crate::interrupt::{Armed, Interrupt};
 use crate::packets::{Packets, Stock};
-use crate::{eal, sys};
+use crate::{eal, offload, sys};
 
 /// How often the link is looked at, in nanoseconds.
 const WATCH_EVERY: u64 = 20_000_000;
@@ -48,6 +48,9 @@ pub struct DpdkPort {
     copies: bool,
     link: Link,
     caps: Caps,
+    /// What the device does.
+    offloads: Offloads,
+    sums: offload::Counts,
     counters: PortCounters,
     /// What the driver took more than it gave back and is not yet in the device's sum.
     out: Cell<i64>,
@@ -71,7 +74,10 @@ impl DpdkPort {
         let mut all = device::lock();
         let packets = Packets::of(&arena)?;
         let mut stock = Stock::new(&packets)?;
-        let mut device = || Device::of(all.get_or_insert_default(), &config, &packets, &mut stock, cx.pool);
+        let mut device = || {
+            let what = (&config, cx.offloads);
+            Device::of(all.get_or_insert_default(), what, &packets, &mut stock, cx.pool)
+        };
         let device = match &config.netns {
             Some(netns) => port::netns::within(netns, device).and_then(|device| device),
             None => device(),
@@ -83,12 +89,15 @@ impl DpdkPort {
                 return Err(error);
             }
         };
+        device.steering().join(device.port, device.queues, (cx.worker, config.queue), &cx.flows);
         let copies = device.copies().is_some();
         if copies {
             stock.empty(cx.pool);
         }
         let buffers = if copies { "copied buffers" } else { "zero copy" };
         let mut detail = format!("{}, {buffers}, queue {} of {}", device.driver, config.queue, device.queues);
+        let offloads = device.offloads;
+        detail += offload::words(offloads);
         if let Some(advice) = config.ena_advice(&device.driver) {
             detail = format!("{detail}, {advice}");
         }
@@ -107,7 +116,17 @@ impl DpdkPort {
             what: detail,
             copies,
             link,
-            caps: Caps { kind: "dpdk", name, mac, mtu, link, ..Caps::default() },
+            caps: Caps {
+                kind: "dpdk",
+                name,
+                mac,
+                mtu,
+                link,
+                completes_udp6: offloads.complete_udp6,
+                ..Caps::default()
+            },
+            offloads,
+            sums: offload::Counts::default(),
             counters: PortCounters::default(),
             out: Cell::new(0),
             packets: Box::new([sys::Packet::default(); BURST]),
@@ -128,8 +147,6 @@ impl DpdkPort {
         if self.device.as_ref().is_some_and(|device| device.interrupts) {
             self.interrupt = Interrupt::of(self.port, self.queue);
         }
-        let idle = if self.interrupt.is_some() { "interrupts" } else { "no interrupts" };
-        self.caps.detail = format!("{}, {idle}", self.what);
     }
 
     /// The interrupt is asked for anew before the worker sleeps.
@@ -146,7 +163,6 @@ impl DpdkPort {
         if let Some(interrupt) = self.interrupt.take() {
             interrupt.close();
         }
-        self.caps.detail = format!("{}, no interrupts", self.what);
     }
 
     #[inline]
@@ -167,7 +183,12 @@ impl DpdkPort {
         for packet in &self.packets[..usize::from(got)] {
             // SAFETY: the driver had the only right to the slot and gave it up with the packet.
             match unsafe { self.arena.mint_within(packet.slot, packet.head, packet.len) } {
-                Some(frame) => {
+                Some(mut frame) => {
+                    if self.offloads.verify_udp {
+                        self.sums.good += u64::from(packet.verdict == offload::GOOD);
+                        self.sums.bad += u64::from(packet.verdict == offload::BAD);
+                        frame.meta.flags |= u16::from(packet.verdict == offload::GOOD) * flags::UDP_VERIFIED;
+                    }
                     self.counters.rx_bytes += frame.len() as u64;
                     // There is room: `most` was asked for.
                     let _ = out.push(frame);
@@ -187,7 +208,7 @@ impl DpdkPort {
         let mut ready = 0;
         while ready < most {
             let Some(frame) = pool.take() else { break };
-            self.packets[ready] = sys::Packet { slot: frame.slot(), head: shape.headroom, len: 0 };
+            self.packets[ready] = sys::Packet { slot: frame.slot(), head: shape.headroom, ..Default::default() };
             frames[ready] = frame;
             ready += 1;
         }
@@ -303,12 +324,15 @@ impl Port for DpdkPort {
                 return 0;
             }
         };
-        for (frame, packet) in batch.frames().iter().zip(self.packets.iter_mut()) {
+        for (frame, packet) in batch.frames_mut().iter_mut().zip(self.packets.iter_mut()) {
             assert!(self.arena.owns(frame), "a frame of another arena");
+            let is_left = frame.meta.flags & flags::UDP_SUM_LEFT != 0;
             *packet = sys::Packet {
                 slot: frame.slot(),
                 head: frame.headroom() as u16, // both are u16 in a frame
                 len: frame.len() as u16,
+                l2_len: if is_left { self.sums.leave(&self.arena, frame, self.offloads) } else { 0 },
+                ..Default::default()
             };
         }
         let (n, packets) = (batch.len() as u16, self.packets.as_ptr());
@@ -375,7 +399,11 @@ impl Port for DpdkPort {
     }
 
     fn caps(&self) -> Caps {
-        self.caps.clone()
+        let idle = if self.interrupt.is_some() { "interrupts" } else { "no interrupts" };
+        let steering = self.device.as_ref().map(|device| device.steering());
+        let words = steering.as_ref().map(|steering| steering.words()).unwrap_or_default();
+        let unsteered = steering.and_then(|steering| steering.refused());
+        Caps { detail: format!("{}{words}, {idle}", self.what), unsteered, ..self.caps.clone() }
     }
 
     fn counters(&self) -> PortCounters {
@@ -383,6 +411,7 @@ impl Port for DpdkPort {
     }
 
     fn extras(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.sums.tell(self.offloads, tell);
         if self.device.is_none() || self.extras.is_empty() {
             return;
         }

@@ -20,6 +20,8 @@
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
 
+#include "offload.h"
+
 #define BURST 64
 
 /* ---- What DPDK logs: the first line of a failure is its reason. ---- */
@@ -328,6 +330,8 @@ struct weir_packet {
 	uint32_t slot;
 	uint16_t head;
 	uint16_t len;
+	uint8_t verdict;	/* received: on its UDP checksum */
+	uint8_t l2_len;		/* to be sent: of the link header, where the device is to make the checksum; or 0 */
 };
 
 /* Receives up to `most` (64) packets; their mbufs leave the driver. `cut` counts packets of several buffers, dropped. */
@@ -353,6 +357,7 @@ uint16_t weir_rx(struct weir_stock *stock, uint16_t port, uint16_t queue, struct
 		packets[n].slot = slot;
 		packets[n].head = (uint16_t)((char *)m->buf_addr - pool->base - (uint64_t)slot * pool->stride) + m->data_off;
 		packets[n].len = m->data_len;
+		packets[n].verdict = weir_verdict(m);
 		n++;
 	}
 	here = NULL;
@@ -366,6 +371,7 @@ uint16_t weir_tx(struct weir_stock *stock, uint16_t port, uint16_t queue, const 
 	const struct weir_pool *pool = stock->pool;
 	struct rte_mbuf *mbufs[BURST];
 	uint16_t sent;
+	uint8_t left = 0;
 
 	for (uint16_t i = 0; i < n; i++)
 		rte_prefetch0(pool->mbuf[packets[i].slot]);
@@ -386,8 +392,13 @@ uint16_t weir_tx(struct weir_stock *stock, uint16_t port, uint16_t queue, const 
 		m->data_len = packets[i].len;
 		m->pkt_len = packets[i].len;
 		m->ol_flags = RTE_MBUF_F_EXTERNAL;
+		left |= packets[i].l2_len;
+		if (unlikely(packets[i].l2_len != 0))
+			weir_leave_sum(m, packets[i].l2_len);
 	}
 	here = stock;
+	if (unlikely(left != 0))
+		weir_prepare(port, queue, mbufs, n);
 	sent = rte_eth_tx_burst(port, queue, mbufs, n);
 	here = NULL;
 	stock->out += sent;
@@ -458,6 +469,7 @@ struct weir_device {
 	uint16_t most_queues;
 	uint16_t rx_ring;
 	uint16_t tx_ring;
+	uint8_t offloads;	/* wanted, then those the device has */
 };
 
 int weir_device_info(uint16_t port, struct weir_device *out)
@@ -491,7 +503,14 @@ int weir_device_set_up(struct weir_stock *stock, uint16_t port, uint16_t queues,
 	}
 	/* All mbufs of a queue are of one pool and have one reference. */
 	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	out->offloads = weir_offloads_ask(&info, out->offloads, &conf);
 	failed = rte_eth_dev_configure(port, queues, queues, &conf);
+	if (failed != 0 && out->offloads != 0) {
+		out->offloads = 0;
+		conf.rxmode.offloads = 0;
+		conf.txmode.offloads &= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+		failed = rte_eth_dev_configure(port, queues, queues, &conf);
+	}
 	if (failed == 0)
 		failed = rte_eth_dev_adjust_nb_rx_tx_desc(port, &out->rx_ring, &out->tx_ring);
 	here = stock;

@@ -33,6 +33,10 @@ pub struct Packet {
     pub slot: u32,
     pub head: u16,
     pub len: u16,
+    /// Received: the device's word on its UDP checksum.
+    pub verdict: u8,
+    /// To be sent: bytes of the link header, where the device is to make the UDP checksum over IPv6; or 0.
+    pub l2_len: u8,
 }
 
 /// What a device is.
@@ -43,6 +47,24 @@ pub struct DeviceInfo {
     pub most_queues: u16,
     pub rx_ring: u16,
     pub tx_ring: u16,
+    /// Wanted, then those that the device has.
+    pub offloads: u8,
+}
+
+/// `struct rte_flow`.
+#[repr(C)]
+pub struct Flow {
+    _opaque: [u8; 0],
+}
+
+/// Packets that go to a queue.
+#[repr(C)]
+pub struct FlowRule {
+    pub kind: u8,
+    pub tags: u8,
+    pub queue: u16,
+    pub value: u64,
+    pub mask: u64,
 }
 
 /// Packets that a device has lost.
@@ -156,4 +178,13 @@ unsafe extern "C" {
     pub fn weir_interrupt_open(port: u16, queue: u16) -> c_int;
     pub fn weir_interrupt_close(port: u16, queue: u16, epoll: c_int);
     pub fn weir_interrupt_take(epoll: c_int) -> c_int;
+
+    pub fn weir_flow_create(
+        port: u16,
+        rule: *const FlowRule,
+        only_ask: c_int,
+        why: *mut c_char,
+        room: usize,
+    ) -> *mut Flow;
+    pub fn weir_flow_destroy(port: u16, flow: *mut Flow) -> c_int;
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use frame::{Batch, Caps, Frame, Pool, Port, PortCounters, PortHandover};
+use frame::{Batch, Caps, Frame, Pool, Port, PortCounters, PortHandover, flags};
 
 use crate::{PortError, Uri};
 
@@ -191,7 +191,11 @@ impl Port for Faulty {
         if self.rx.ready.len() < out.room() {
             let mut fresh = Batch::new();
             let got = self.inner.rx_burst(pool, &mut fresh);
-            fresh.drain(|frame| self.rx.pass(pool, frame));
+            fresh.drain(|mut frame| {
+                // It will not be what the device has seen.
+                frame.meta.flags &= !flags::UDP_VERIFIED;
+                self.rx.pass(pool, frame);
+            });
             // Nothing behind it: it is late enough.
             if got == 0 {
                 self.rx.ready.extend(self.rx.late.take());
@@ -229,8 +233,9 @@ impl Port for Faulty {
         self.inner.service(pool);
     }
 
+    /// Packets are whole when they come here.
     fn caps(&self) -> Caps {
-        self.inner.caps()
+        Caps { completes_udp6: false, ..self.inner.caps() }
     }
 
     fn counters(&self) -> PortCounters {

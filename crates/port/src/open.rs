@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use frame::{Pool, Port, PortHandover};
 
 use crate::faulty::{Faults, Faulty};
+use crate::flows::Flows;
 use crate::memory::{Memory, Wires};
 use crate::paced::Paced;
 use crate::packet::{Packet, Steer};
@@ -23,12 +24,34 @@ pub struct OpenContext<'a> {
     pub wires: Wires,
     /// Which member of `fanout=subscriber` owns which subscribers.
     pub steer: Steer,
+    /// What the gateway has use for, of what a device may do.
+    pub offloads: Offloads,
+    /// The worker's number.
+    pub worker: u16,
+    /// Whose the port's packets are, for devices with several queues.
+    pub flows: Flows,
+}
+
+/// What a gateway leaves to a port's device, where that can do it; nothing is asked of a device that saves no work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Verifying the outermost UDP checksum of received packets: [`frame::flags::UDP_VERIFIED`].
+    pub verify_udp: bool,
+    /// Making the outermost UDP checksum over IPv6 of packets to send: [`frame::flags::UDP_SUM_LEFT`].
+    pub complete_udp6: bool,
 }
 
 impl<'a> OpenContext<'a> {
     /// With wires of its own and subscribers spread by a hash.
     pub fn new(pool: &'a mut Pool) -> Self {
-        Self { pool, wires: Wires::default(), steer: Steer::new() }
+        Self {
+            pool,
+            wires: Wires::default(),
+            steer: Steer::new(),
+            offloads: Offloads::default(),
+            worker: 0,
+            flows: Flows::default(),
+        }
     }
 }
 

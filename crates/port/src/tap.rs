@@ -169,8 +169,9 @@ impl Port for Tap {
         }
     }
 
+    /// Packets are whole when they come here.
     fn caps(&self) -> Caps {
-        self.inner.caps()
+        Caps { completes_udp6: false, ..self.inner.caps() }
     }
 
     fn counters(&self) -> PortCounters {

@@ -14,6 +14,7 @@
 //! - [`rig`]: a worker between memory ports, under a clock that the test sets.
 //! - [`events`]: the events that a piece of code reports.
 //! - [`golden`]: cases as folders: configuration, packets in, packets out, all counters.
+//! - [`offloads`]: the same cases over ports that do what devices with checksum offloads do.
 //! - [`over_dpdk`]: the same cases over DPDK's capture file driver.
 //!
 //! A dependency of tests only; it may panic where a test should fail.
@@ -22,6 +23,7 @@
 
 pub mod events;
 pub mod golden;
+pub mod offloads;
 pub mod over_dpdk;
 pub mod packet;
 pub mod pcap;

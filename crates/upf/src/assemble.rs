@@ -2,13 +2,16 @@
 
 use dataplane::acl::LiveLists;
 use dataplane::forward::{InstanceId, Plan, PortView};
-use dataplane::nat::{self, Nat};
+use dataplane::nat::Nat;
 use engine::{HandOff, Steer};
 use frame::Caps;
+use gateway::shell::flows::{to_addresses, with_ids};
+use port::flows::{FlowKey, Flows};
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
+use wire::ethernet::TAG_LEN;
 use wire::gtpu;
 
 use crate::config::{self, Config, ConfigError, Port, Role, parse_prefix, wrong};
@@ -114,7 +117,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
-        let steer = steer(config, &control, nat.as_ref())?;
+        let steer = owners(config)?;
         for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(workers.into(), steer, wakers)) {
             seat.hand_off = Some(hand_off);
         }
@@ -123,18 +126,49 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
 }
 
 /// Which worker a packet belongs to, of several.
-fn steer(config: &Config, control: &Control, nat: Option<&nat::Config>) -> Result<Steer, AssembleError> {
-    let section = if config.n4.is_some() { "n4" } else { "simulate" };
+///
+/// # Errors
+/// Ranges that overlap.
+pub(crate) fn owners(config: &Config) -> Result<Steer, AssembleError> {
+    let (section, core) = (if config.n4.is_some() { "n4" } else { "simulate" }, core_instance(config));
     let overlap = |_| wrong(&[&section], "subscribers' addresses or tunnels overlap", "give each its own range");
-    let steer =
-        if config.n4.is_some() { crate::n4::assemble::steer(config) } else { control.steer(core_instance(config)) };
+    let steer = match &config.simulate {
+        Some(simulate) if config.n4.is_none() => {
+            crate::control::steer(&Simulator::new(simulate, 0, core)?, config.workers.count, core)
+        }
+        _ => crate::n4::assemble::steer(config),
+    };
     let mut steer = steer.map_err(overlap)?;
-    if let Some(nat) = nat {
-        nat.steer(&mut steer, config.workers.count).map_err(|_| {
+    if let Some(nat) = &config.nat {
+        nat.stage(&config.links(), gateway::nat::chance()).steer(&mut steer, config.workers.count).map_err(|_| {
             wrong(&[&"nat", &"pool"], "subscribers have public addresses too", "give each its own range")
         })?;
     }
     Ok(steer)
+}
+
+/// Whose each port's packets are: those from access by their tunnel's endpoint, those from networks by their destination, as
+/// [`crate::local::steer_key`] has it.
+pub fn flows(config: &Config) -> Result<Vec<Flows>, AssembleError> {
+    let owners = owners(config)?;
+    let instances = config.instances();
+    let of = |port: &Port| {
+        // It was checked.
+        let tags = port.vlan.as_ref().and_then(|vlan| vlan.tags().ok()).unwrap_or_default().len() / TAG_LEN;
+        let tags = tags as u8; // two at most
+        if port.role == Role::Core {
+            let at = instances.iter().position(|name| name == port.instance()).unwrap_or_default();
+            return to_addresses(Flows::default(), tags, at as InstanceId, &owners);
+        }
+        let has6 = |six: bool| {
+            let prefixes = port.addresses.iter().filter_map(|text| parse_prefix(text));
+            prefixes.into_iter().any(|(address, _)| address.is_ipv6() == six)
+        };
+        let key = |over6| FlowKey::Tunnel { udp_port: gtpu::PORT, over6 };
+        let keys: Vec<FlowKey> = [false, true].into_iter().filter(|six| has6(*six)).map(key).collect();
+        with_ids(Flows::default(), tags, &keys, &owners)
+    };
+    Ok(config.port.iter().map(of).collect())
 }
 
 /// The network instance simulated subscribers are in: that of the first core port.

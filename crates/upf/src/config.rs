@@ -12,6 +12,7 @@ pub use gateway::fast_path::FastPathMode;
 use gateway::host_routing::ServedPrefix;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
+use port::Offloads;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -332,6 +333,7 @@ impl PortSection for Port {
             host_interface: self.host_interface.as_deref(),
             host_packets_per_second: self.host_packets_per_second,
             mtu: self.mtu,
+            offloads: self.offloads(),
         }
     }
 
@@ -354,6 +356,12 @@ impl PortSection for Port {
 }
 
 impl Port {
+    /// What is left to the device where it can do it: the sums over whole packets of tunnels.
+    fn offloads(&self) -> Offloads {
+        let has6 = |text: &String| parse_prefix(text).is_some_and(|(address, _)| address.is_ipv6());
+        Offloads { verify_udp: self.verify_outer_checksum, complete_udp6: self.addresses.iter().any(has6) }
+    }
+
     /// The network instance it is in.
     pub fn instance(&self) -> &str {
         self.instance.as_deref().unwrap_or(match self.role {

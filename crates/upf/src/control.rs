@@ -37,6 +37,7 @@ use crate::simulate::Simulator;
 use gateway::nat::log::{BlockCounters, NatLog};
 use link::Purpose;
 use simulated::Churn;
+pub use simulated::steer;
 
 /// Control.
 pub struct Control {

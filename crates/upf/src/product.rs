@@ -40,6 +40,7 @@ use crate::steer::GTPU;
 use anyhow::{Context, bail};
 use engine::Time;
 use port::Steer;
+use port::flows::Flows;
 use serde_json::Value;
 
 use gateway::cli::{Key, RunArgs, RunKey};
@@ -160,6 +161,11 @@ impl Gateway for UpfGateway {
 
     fn steer(config: &Config) -> Steer {
         steer(config)
+    }
+
+    /// A configuration of which that cannot be said is refused when it is assembled.
+    fn flows(config: &Config) -> Vec<Flows> {
+        crate::assemble::flows(config).unwrap_or_default()
     }
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {

@@ -39,6 +39,22 @@ fn golden_cases_over_dpdk() {
     }
 }
 
+/// Where a device verifies what comes in, and makes checksums over IPv6 that are left to it, all is the same.
+#[test]
+fn golden_cases_with_checksum_offloads() {
+    let (verified, made) = testkit::offloads::judge_all::<Device>(&golden_cases::root(), &golden_cases::all());
+    assert!(verified > 100 && made > 5, "{verified} verified, {made} made");
+}
+
+/// What a device finds right is not summed again: else its word would save nothing.
+#[test]
+fn a_devices_good_word_saves_the_sum() {
+    let is_it = |case: &golden_cases::Case| case.name == "malformed/outer_checksum";
+    let case = golden_cases::all().into_iter().find(is_it).expect("there is such a case");
+    let fault = testkit::offloads::judge_credulous::<Device>(&golden_cases::root(), &case).expect_err("a difference");
+    assert!(fault.contains("udp_checksum"), "{fault}");
+}
+
 #[test]
 fn reasons_have_unique_names_and_sentences() {
     testkit::reasons::judge::<upf::Upf>();

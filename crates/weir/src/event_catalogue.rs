@@ -50,6 +50,7 @@ pub const EVENTS: &[Known] = &[
     Known("ports_not_steered", "worker", Warn, "Ports go on to give packets by the groups' owners of before, and workers hand them over: the kernel has refused the program, or there are more slices than it can hold.", "Look at the error; give groups fewer, larger slices of addresses."),
     Known("ports_change_late", "worker", Warn, "A worker has not answered in time while ports begin to give a group's packets to another one: some may be out of order.", "The worker is overloaded, or gets no CPU: `weir show run`."),
     Known("port_open", "port", Info, "A port is open.", ""),
+    Known("flow_rules_refused", "port", Warn, "The device of a `dpdk:` port was asked to lead each worker's packets to its queue, and does not: `why`.", "Workers hand packets over. Look at what the NIC's driver offers (`rte_flow`), its firmware or profile, and how many rules it takes."),
     Known("port_on_other_node", "port", Warn, "A port's device is at another NUMA node than the CPU of its worker: packets cross the link between the nodes.", "Give the worker a CPU of the device's node (`workers.cpus`)."),
     Known("host_interface_open", "port", Info, "The host interface beside a port is there for routing daemons.", ""),
     Known("host_interface_shared", "port", Warn, "The host interface beside a port is in the gateway's own network namespace.", "Name one in a namespace of its own (`host_interface = \"routing/core0\"`), unless the gateway's namespace has nothing but routing daemons."),

@@ -107,3 +107,30 @@ fn dpdk_gateway_sleeps_until_a_device_interrupts() {
     assert!(ping.status.success(), "{}", String::from_utf8_lossy(&ping.stdout));
     ends_well(gateway);
 }
+
+#[test]
+fn dpdk_ports_tell_what_devices_do_and_refuse() {
+    if !port_dpdk::BUILT {
+        return;
+    }
+    let net = Net::new("dpdko");
+    let queues = "queue={worker}&queues={workers}";
+    let device = |n: u8| format!("dpdk:net_tap{n},iface=tap{n}?{queues}");
+    let config = config(&device(0), &device(1), "enforce").replace("count = 1", "count = 2");
+    let n3 = "addresses = [\"10.0.3.1/24\"";
+    let config = config.replace(n3, &format!("verify_outer_checksum = true\n{n3}, \"fd00:3::1/64\""));
+    let gateway = net.start(&config);
+    let said = fs::read_to_string(net.file("run.err")).unwrap();
+    let refused: Vec<&str> = said.lines().filter(|line| line.contains("event=flow_rules_refused")).collect();
+    assert_eq!(refused.len(), 2, "one of each port: {said}");
+    assert!(refused[0].contains("port=n3") && refused[1].contains("port=n6"), "{refused:?}");
+    let ports = net.show("ports");
+    for port in ports.as_array().unwrap() {
+        let (name, detail) = (port["name"].as_str().unwrap(), port["detail"].as_str().unwrap());
+        println!("{name}: {detail}");
+        assert!(detail.contains(", no rte_flow rules: "), "{detail}");
+        assert_eq!(detail.contains(", verifies UDP checksums, makes those over IPv6"), name == "n3", "{detail}");
+        assert_eq!(port["counters"]["rx_checksum_good"].is_number(), name == "n3", "{port}");
+    }
+    ends_well(gateway);
+}

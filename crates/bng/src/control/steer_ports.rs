@@ -1,4 +1,5 @@
-//! Ports that give each worker the packets of its own groups (`fanout=subscriber`): the kernel is told anew after a move.
+//! Ports that give each worker the packets of its own groups (`fanout=subscriber`, and `dpdk:` ports whose device steers):
+//! the kernel, or the device, is told anew after a move.
 //!
 //! ```text
 //! new owner holds its ports ─► kernel chooses by the new owners ─► old owner finds its ports empty ─► new owner goes on
@@ -9,10 +10,12 @@
 
 use dataplane::forward::InstanceId;
 use engine::Owner;
+use gateway::shell::flows::{change, is_any_steered};
 use port::{Steer, steer_anew};
 
 use super::Control;
 use crate::gateway::{Command, PortsStep};
+use crate::steer::Directory;
 
 /// A change goes on after that time though a worker has not answered, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
@@ -48,7 +51,8 @@ impl Control {
 
     /// Whether there are ports that can follow groups.
     fn are_ports_steered(&self) -> bool {
-        self.links.len() > 1 && self.config.port.iter().any(|port| port.uri.contains("fanout=subscriber"))
+        let uris = || self.config.port.iter().map(|port| &*port.uri);
+        self.links.len() > 1 && (uris().any(|uri| uri.contains("fanout=subscriber")) || is_any_steered(uris()))
     }
 
     /// After a move: packets of its groups are to come to the new owner at once.
@@ -109,7 +113,12 @@ impl Control {
     }
 
     fn set_port_steering(&self) {
-        if let Err(error) = steer_anew(&self.port_steering()) {
+        let directory = Directory::new(&self.config, &self.layout, self.nat.as_ref());
+        // Owners of which none can be made were refused before.
+        let flows = directory.map(|directory| directory.flows()).unwrap_or_default();
+        let devices = change(self.config.port.iter().map(|port| &*port.uri), &flows);
+        let changed = steer_anew(&self.port_steering()).map(drop).and(devices);
+        if let Err(error) = changed {
             tracing::warn!(
                 target: "worker", event = "ports_not_steered", %error,
                 "ports give packets by the owners of before, and workers hand them over: {error}"

@@ -2,10 +2,11 @@
 
 use crypto::Key;
 use engine::Steer;
+use gateway::shell::flows::{change, is_any_steered};
 use wire::Mac;
 
 use super::{Control, Purpose, Refusal};
-use crate::assemble::{shares, steer};
+use crate::assemble::{flows, shares, steer};
 use crate::config::{ModemEntry, Named};
 use crate::gateway::Command;
 
@@ -174,7 +175,22 @@ impl Control {
 
     fn publish_steer(&mut self, steer: Steer) {
         if self.links.len() > 1 {
+            self.steer_devices(&steer);
             self.steer.publish(steer);
+        }
+    }
+
+    /// Has devices that steer go by those owners.
+    fn steer_devices(&self, steer: &Steer) {
+        let uris = || self.config.port.iter().map(|port| &*port.uri);
+        if !is_any_steered(uris()) {
+            return;
+        }
+        if let Err(error) = change(uris(), &flows(&self.config, steer)) {
+            tracing::warn!(
+                target: "worker", event = "ports_not_steered", %error,
+                "a device does not give each worker its own packets any more, and workers hand them over: {error}"
+            );
         }
     }
 }

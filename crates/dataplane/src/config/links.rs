@@ -259,6 +259,7 @@ impl Links<'_> {
             instance: self.number(port.instance),
             peer: caps.peer.filter(|_| port.point_to_point),
             host: caps.host.clone(),
+            completes_udp6: caps.completes_udp6,
             ..PortView::default()
         };
         for text in port.addresses {

@@ -256,7 +256,8 @@ impl Plan {
                 }
                 let way = self.next_hop(plan.instance, plan.remote);
                 let hop = way.map_or(NONE, |(port, via)| hop_of(&mut hops, port, via));
-                template(plan, hop).linked(hops.get(hop as usize))
+                let to = hops.get(hop as usize);
+                template(plan, hop).linked(to).leaving(to, &self.ports)
             })
             .collect();
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -346,5 +347,5 @@ fn template(plan: &TunnelPlan, hop: u32) -> Tunnel {
         // A tunnel's ends are of one family: `Plan::tunnel` takes the source by the remote's.
         _ => (0, 0, 0),
     };
-    Tunnel { hop: if len == 0 { NONE } else { hop }, len, version, header, sum, link_len: 0 }
+    Tunnel { hop: if len == 0 { NONE } else { hop }, len, version, header, sum, link_len: 0, leaves_sum: false }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use frame::{Batch, Caps, Pool, Port, PortCounters, PortHandover};
+use frame::{Batch, Caps, Pool, Port, PortCounters, PortHandover, flags};
 use std::os::fd::BorrowedFd;
 
 /// What was seen of a port.
@@ -29,6 +29,8 @@ pub struct PortStatsReader(Arc<PortStats>);
 
 struct PortStats {
     wanted: AtomicBool,
+    /// Whether checksums that were left to another port are to be completed.
+    completes: AtomicBool,
     seen: Mutex<Seen>,
     /// Whether the next look is to bring what another process needs, and that.
     hands_over: AtomicBool,
@@ -50,7 +52,9 @@ impl ObservedPort {
     /// The port, and a reader of its counters.
     pub fn new(port: Box<dyn Port>) -> (Self, PortStatsReader) {
         let (wanted, hands_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let stats = Arc::new(PortStats { wanted, seen: Mutex::default(), hands_over, handed: Mutex::default() });
+        let (seen, handed) = (Mutex::default(), Mutex::default());
+        let stats = PortStats { wanted, completes: AtomicBool::new(false), seen, hands_over, handed };
+        let stats = Arc::new(stats);
         let observed = Self { port, stats: stats.clone() };
         observed.show();
         (observed, PortStatsReader(stats))
@@ -66,6 +70,16 @@ impl ObservedPort {
             *self.stats.handed.lock().unwrap_or_else(|e| e.into_inner()) = Some(self.port.hand_over());
         }
         self.stats.wanted.store(false, Ordering::Release);
+    }
+}
+
+/// Completes checksums that were left to a port, which this one is not.
+fn complete(pool: &Pool, batch: &mut Batch) {
+    for frame in batch.frames_mut() {
+        if frame.meta.flags & flags::UDP_SUM_LEFT != 0 {
+            frame.meta.flags &= !flags::UDP_SUM_LEFT;
+            port::complete_checksum(pool.arena().bytes_mut(frame));
+        }
     }
 }
 
@@ -96,6 +110,11 @@ impl PortStatsReader {
         }
     }
 
+    /// From now on the port completes checksums that were left to another.
+    pub(super) fn complete_checksums(&self) {
+        self.0.completes.store(true, Ordering::Relaxed);
+    }
+
     /// What was seen last. Does not wait.
     pub fn seen(&self) -> Seen {
         self.0.lock().clone()
@@ -120,6 +139,9 @@ impl Port for ObservedPort {
 
     #[inline]
     fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        if self.stats.completes.load(Ordering::Relaxed) {
+            complete(pool, batch);
+        }
         self.port.tx_burst(pool, batch)
     }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use dataplane::config::Frames;
 use dataplane::config::parse_prefix;
 use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port, PortHandover};
+use port::flows::Flows;
 use port::host::{HostUse, Sharing};
-use port::{OpenContext, PortError, Steer, Uri, Wires};
+use port::{Offloads, OpenContext, PortError, Steer, Uri, Wires};
 
 use super::port_stats::{ObservedPort, PortStatsReader};
 use crate::load::{LoadError, Text};
@@ -30,6 +31,27 @@ impl WorkerPorts {
         self.caps.push(observed.caps());
         self.port_stats.push(reader);
         self.ports.push(Box::new(observed));
+    }
+
+    /// Reports ports whose devices were to give each worker its own packets, and do not.
+    pub(super) fn report_unsteered(&self, entries: &[PortEntry<'_>]) {
+        for (entry, port) in entries.iter().zip(&self.ports) {
+            if let Some(why) = port.caps().unsteered {
+                tracing::warn!(
+                    target: "port", event = "flow_rules_refused", port = entry.name, why,
+                    "the device of port \"{}\" does not give each worker its own packets, and workers hand them over: {why}",
+                    entry.name
+                );
+            }
+        }
+    }
+
+    /// Where a packet is left unfinished for one port, and goes by another, that one finishes it.
+    fn complete_what_others_leave(&self) {
+        if self.caps.iter().any(|caps| caps.completes_udp6) {
+            let others = self.caps.iter().zip(&self.port_stats).filter(|(caps, _)| !caps.completes_udp6);
+            others.for_each(|(_, stats)| stats.complete_checksums());
+        }
     }
 
     /// Adds a port that another process handed over; `of` is the worker's number, and how many there are.
@@ -88,6 +110,8 @@ pub struct PortEntry<'p> {
     pub host_packets_per_second: u32,
     /// Largest IP packet in bytes; none: the interface's.
     pub mtu: Option<u16>,
+    /// What is left to the device where it can do it.
+    pub offloads: Offloads,
 }
 
 /// What a configuration says of its packet memory.
@@ -116,13 +140,19 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Opens ports by name and URI.
+    /// Opens ports by name and URI. `flows` are theirs, in order; of those that are missing nothing is known.
     ///
     /// # Errors
     /// [`PortsError`], each telling what to do.
-    pub fn open(&self, entries: &[PortEntry<'_>], steer: Steer, pool: &mut Pool) -> Result<WorkerPorts, PortsError> {
+    pub fn open(
+        &self,
+        entries: &[PortEntry<'_>],
+        (steer, flows): (Steer, &[Flows]),
+        pool: &mut Pool,
+    ) -> Result<WorkerPorts, PortsError> {
         let mut ports = WorkerPorts::default();
-        let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
+        let (wires, worker) = (self.wires.clone(), self.worker);
+        let mut cx = OpenContext { wires, steer, worker, ..OpenContext::new(pool) };
         for (n, entry) in entries.iter().enumerate() {
             let PortEntry { name, uri, .. } = *entry;
             let failed = |error: PortError| match error {
@@ -144,9 +174,12 @@ impl Place<'_> {
                             (you may be connected by it), say claim_interface = true";
                 return Err(self.text.at(&path, what, help).into());
             }
+            cx.offloads = entry.offloads;
+            cx.flows = flows.get(n).cloned().unwrap_or_default();
             let port = port::open(&uri, &mut cx).map_err(failed)?;
             ports.add(port);
         }
+        ports.complete_what_others_leave();
         Ok(ports)
     }
 }
@@ -220,6 +253,7 @@ mod tests {
             host_interface: None,
             host_packets_per_second: 0,
             mtu: None,
+            offloads: Offloads::default(),
         };
         let used = |addresses: &[[u8; 4]], default_route| HostUse {
             addresses: addresses.iter().map(|address| IpAddr::from(*address)).collect(),

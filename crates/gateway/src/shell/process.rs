@@ -104,12 +104,16 @@ impl Opened {
         let arena = ports::arena(ports::arena_config(head.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = head.workers.count;
+        let flows = if workers > 1 { G::flows(&loaded.config) } else { Vec::new() };
         let mut ports = Vec::new();
         for worker in 0..workers {
             let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
             let place = Place { text: &loaded.text, worker, workers, wires };
-            let of_worker = place.open(&head.ports, steer.clone(), &mut pool)?;
+            let of_worker = place.open(&head.ports, (steer.clone(), &flows), &mut pool)?;
             ports.push((pool, of_worker));
+        }
+        if let Some((_, first)) = ports.first() {
+            first.report_unsteered(&head.ports);
         }
         let host = match ports.first_mut() {
             Some((_, first)) => host_routing::open(&head.ports, &mut first.caps)?,

@@ -11,6 +11,7 @@ use dataplane::config::{Api, CertificateSection, ConfigError, Frames, Health, Lo
 use dataplane::forward::Neighbourhood;
 use engine::{PortId, Time, Worker};
 use port::Steer;
+use port::flows::Flows;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -171,6 +172,12 @@ pub trait Gateway: Sized + 'static {
     /// Which subscribers' packets belong to which worker, for ports that can steer.
     fn steer(_config: &Self::Config) -> Steer {
         Steer::new()
+    }
+
+    /// Whose each port's packets are, in the order of the configuration, for devices that can steer by more than addresses.
+    /// Asked where there are several workers.
+    fn flows(_config: &Self::Config) -> Vec<Flows> {
+        Vec::new()
     }
 
     /// Opens what takes privileges, beside memory and ports.

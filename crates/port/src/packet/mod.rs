@@ -71,6 +71,7 @@ mod socket;
 mod steer;
 
 pub use fanout::steer_anew;
+pub use partial::complete as complete_checksum;
 pub use steer::{Look, Steer, SteerExtensions, SteerSpec};
 
 use crate::claim::{self, Claim, Hold};

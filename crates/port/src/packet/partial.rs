@@ -12,7 +12,7 @@ const UDP: u8 = 17;
 
 /// Completes the checksum of the Ethernet packet's TCP or UDP. False: not understood, and left as it is.
 #[cold]
-pub(super) fn complete(packet: &mut [u8]) -> bool {
+pub fn complete(packet: &mut [u8]) -> bool {
     let Some((kind, end, pseudo, transport)) = locate(packet) else { return false };
     let Some(payload) = packet.get_mut(transport..end) else { return false };
     let at = match kind {

@@ -492,6 +492,7 @@ impl Port for Tun {
             link: self.link,
             peer: Some(PEER),
             host: None,
+            ..Caps::default()
         }
     }
 

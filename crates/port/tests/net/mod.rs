@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig, Batch, Pool, Port};
-use port::memory::Wires;
 use port::{OpenContext, PortError, Steer};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -141,7 +140,7 @@ impl Door {
         let slots = 512;
         let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).unwrap();
         let mut pool = Pool::new(&arena, slots as usize);
-        let mut cx = OpenContext { pool: &mut pool, wires: Wires::default(), steer: steer.clone() };
+        let mut cx = OpenContext { steer: steer.clone(), ..OpenContext::new(&mut pool) };
         let port = port::open(&uri.parse()?, &mut cx)?;
         Ok(Self { port, pool, arena, slots: slots as usize })
     }

@@ -19,6 +19,37 @@ pub(super) struct Churn {
     pub(super) out: Option<u32>,
 }
 
+/// Who owns which simulated subscriber, in every form a packet may show: the table behind steering.
+///
+/// # Errors
+/// Identifiers of the simulated subscribers that overlap.
+pub fn steer(simulator: &Simulator, workers: u16, core: InstanceId) -> Result<Steer, Overlap> {
+    let mut steer = Steer::new();
+    let (count, each) = (simulator.count(), each_of(simulator, workers));
+    let bearers = simulator.config().bearer.len() as u32;
+    for worker in 0..u32::from(workers) {
+        let (first, end) = ((worker * each).min(count), ((worker + 1) * each).min(count));
+        if first == end {
+            continue;
+        }
+        let (last, owner) = (end - 1, worker as u16);
+        steer.own_ids(simulator.teid(first, 0), simulator.teid(last, bearers - 1), owner)?;
+        if let (Some(first), Some(last)) = (simulator.ue4(first), simulator.ue4(last)) {
+            steer.own_v4(core, first.into(), last.into(), owner)?;
+        }
+        if let (Some(first), Some(last)) = (simulator.ue6(first), simulator.ue6(last)) {
+            let prefix = crate::compile::prefix64;
+            steer.own_v6(core, prefix(first), prefix(last), owner)?;
+        }
+    }
+    Ok(steer)
+}
+
+/// Subscribers of a worker at most.
+fn each_of(simulator: &Simulator, workers: u16) -> u32 {
+    simulator.count().max(1).div_ceil(workers.max(1).into())
+}
+
 impl Control {
     /// The worker that owns subscriber `ue`, and its handle there: contiguous ranges of subscribers.
     pub fn place(&self, ue: u32) -> (u16, u32) {
@@ -28,35 +59,7 @@ impl Control {
     }
 
     fn subscribers_each(&self) -> u32 {
-        let workers = self.links.len().max(1) as u32;
-        self.simulator.as_ref().map_or(1, Simulator::count).max(1).div_ceil(workers)
-    }
-
-    /// Who owns which simulated subscriber, in every form a packet may show: the table behind steering.
-    ///
-    /// # Errors
-    /// Identifiers of the simulated subscribers that overlap.
-    pub fn steer(&self, core: InstanceId) -> Result<Steer, Overlap> {
-        let mut steer = Steer::new();
-        let Some(simulator) = &self.simulator else { return Ok(steer) };
-        let (count, each) = (simulator.count(), self.subscribers_each());
-        let bearers = simulator.config().bearer.len() as u32;
-        for worker in 0..self.links.len() as u32 {
-            let (first, end) = ((worker * each).min(count), ((worker + 1) * each).min(count));
-            if first == end {
-                continue;
-            }
-            let (last, owner) = (end - 1, worker as u16);
-            steer.own_ids(simulator.teid(first, 0), simulator.teid(last, bearers - 1), owner)?;
-            if let (Some(first), Some(last)) = (simulator.ue4(first), simulator.ue4(last)) {
-                steer.own_v4(core, first.into(), last.into(), owner)?;
-            }
-            if let (Some(first), Some(last)) = (simulator.ue6(first), simulator.ue6(last)) {
-                let prefix = crate::compile::prefix64;
-                steer.own_v6(core, prefix(first), prefix(last), owner)?;
-            }
-        }
-        Ok(steer)
+        self.simulator.as_ref().map_or(1, |simulator| each_of(simulator, self.links.len() as u16)) // workers
     }
 
     /// Simulated subscribers whose paging is over are back at their gNB: what waits for them goes on.

@@ -4,7 +4,7 @@ use dataplane::forward::{NONE, Tunnel};
 use dataplane::parse::HasIp;
 use dataplane::route::{HasForwarding, HasHop, decrement_ttl};
 use engine::{Burst, Ctx, Live, Stage};
-use frame::Arena;
+use frame::{Arena, flags};
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
@@ -140,6 +140,7 @@ impl GtpuEncap {
             teid: lane.out_id[i],
             encap: lane.out_encap[i],
         };
+        let is_summed = tunnel.version == 6 && self.checksum6 == Checksum6::Full && !fields.encap.is_other();
         let policy = fields.encap.has_policy().then(|| paging_policy(burst, i, state));
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
@@ -149,6 +150,10 @@ impl GtpuEncap {
             return false;
         }
         frame.meta.l3 = link;
+        let is_left = is_summed && tunnel.leaves_sum;
+        if is_left {
+            frame.meta.flags |= flags::UDP_SUM_LEFT;
+        }
         let Some((head, bytes)) = arena.bytes_mut(frame).split_at_mut_checked(link.into()) else { return false };
         if let (Some(link), Some(head)) = (tunnel.link(), head.first_chunk_mut()) {
             *head = *link;
@@ -169,7 +174,9 @@ impl GtpuEncap {
         if let Some(policy) = policy {
             put_policy(bytes, tunnel, fields.encap.qfi, policy);
         }
-        if tunnel.version == 6 && self.checksum6 == Checksum6::Full {
+        if is_left {
+            leave_udp6(bytes, tunnel.sum);
+        } else if is_summed {
             sum_udp6(bytes, tunnel.sum);
         }
         true
@@ -246,6 +253,13 @@ fn sum_udp6(bytes: &mut [u8], pseudo: u16) {
     fast::put16(datagram, 6, checksum::finish_udp(sum));
 }
 
+/// Leaves the UDP checksum over IPv6 to the port: the sum of the pseudo header stands in its place.
+fn leave_udp6(bytes: &mut [u8], pseudo: u16) {
+    let Some(datagram) = bytes.get_mut(IP6 - 8..) else { return };
+    let sum = checksum::combine(pseudo, datagram.len() as u16);
+    fast::put16(datagram, 6, sum);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -265,7 +279,8 @@ mod tests {
             header[20..24].copy_from_slice(&[gtpu::PORT.to_be_bytes(); 2].concat());
             header[Tunnel::LINK_AT..][..Tunnel::LINK].copy_from_slice(&link);
             let sum = checksum::sum(&header[..20]);
-            let tunnel = Tunnel { hop: 0, len: 28, version: 4, header, sum, link_len: Tunnel::LINK as u8 };
+            let link_len = Tunnel::LINK as u8;
+            let tunnel = Tunnel { hop: 0, len: 28, version: 4, header, sum, link_len, leaves_sum: false };
             let mut at_once = [0; USUAL + CHANGES];
             at_once[USUAL..].copy_from_slice(&user);
             at_once[USUAL + 8] = ttl;

@@ -3,7 +3,7 @@
 use dataplane::forward::PortView;
 use dataplane::parse::{self, Usual};
 use engine::{At, Burst, Ctx, Stage};
-use frame::Arena;
+use frame::{Arena, flags};
 use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
@@ -70,11 +70,13 @@ fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
     fits.then_some((UDP_AT + datagram) as u16) // no more than the frame's length
 }
 
-/// Drops what has a UDP checksum that is wrong. The sum goes over the whole packet, so it is made only where configured.
+/// Drops what has a UDP checksum that is wrong. The sum goes over the whole packet, so it is made only where configured, and
+/// not where the device has found it right. What a device finds wrong is summed here as well.
 #[cold]
 fn verify(burst: &mut Burst<Upf>, arena: &Arena, at: At<'_>) {
     for i in burst.live() {
-        if is_sum_wrong(burst.bytes(i, arena)).unwrap_or(false) {
+        let is_verified = burst.frame(i).meta.flags & flags::UDP_VERIFIED != 0;
+        if !is_verified && is_sum_wrong(burst.bytes(i, arena)).unwrap_or(false) {
             burst.drop(i, drops::UDP_CHECKSUM, at);
         }
     }

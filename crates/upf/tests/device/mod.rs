@@ -71,7 +71,9 @@ impl Device {
     pub fn new(config: Config) -> Result<Self, String> {
         let spec = |port: &upf::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
-        let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
+        let completes_udp6 = testkit::offloads::completes_udp6();
+        let caps =
+            |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, completes_udp6, ..Caps::default() };
         let caps: Vec<Caps> = ports.iter().map(caps).collect();
         let (control, seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
