@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, PortView};
-use dataplane::parse::host_or;
+use dataplane::parse::{host_or, may_be_of_datagram};
 use engine::{Drop, Punt, SteerKey};
 use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
@@ -39,8 +39,8 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8], port: &Port
         (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
         _ if !tunnels => host_or(ip, packet, port, ours, drops::NO_SERVICE),
-        // A fragment to tunnel endpoints may be of a tunnel packet.
-        _ if ip.fragment != wire::Fragment::Whole => Err(drops::OUTER_FRAGMENT),
+        // It may be of a tunnel packet.
+        _ if may_be_of_datagram(ip) => Err(drops::OUTER_FRAGMENT),
         _ => host_or(ip, packet, port, ours, drops::NOT_GTPU),
     }
 }
