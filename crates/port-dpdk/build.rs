@@ -4,8 +4,9 @@ use std::env;
 use std::process::Command;
 
 const SHIM: &str = "src/shim.c";
-/// What the shim and the crate call; drivers are loaded by the environment layer when it starts.
-const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+/// What the shim and the crate call, where there is such a library: logs are a part of `rte_eal` before DPDK 24.03. Drivers are
+/// loaded by the environment layer when it starts.
+const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal", "rte_log"];
 
 fn main() {
     println!("cargo::rerun-if-changed={SHIM}");
@@ -28,7 +29,8 @@ fn main() {
             println!("cargo::rustc-link-search=native={folder}");
         }
     }
-    for library in LIBRARIES {
+    let there = ask(&["--libs-only-l"]);
+    for library in LIBRARIES.iter().filter(|library| there.contains(&format!("-l{library}"))) {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
 }

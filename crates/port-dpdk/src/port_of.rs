@@ -451,3 +451,6 @@ fn extra_names(port: u16) -> Vec<&'static str> {
     };
     names.iter().map(text).collect()
 }
+
+#[cfg(test)]
+mod tests;

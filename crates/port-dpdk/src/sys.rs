@@ -147,8 +147,7 @@ unsafe extern "C" {
         interrupts: c_int,
         out: *mut DeviceInfo,
     ) -> c_int;
-    pub fn weir_device_start(stock: *mut Stock, port: u16) -> c_int;
-    pub fn weir_device_restart(stock: *mut Stock, port: u16) -> c_int;
+    pub fn weir_device_start(stock: *mut Stock, port: u16, ms: u32, again: c_int) -> c_int;
     pub fn weir_device_close(stock: *mut Stock, port: u16) -> c_int;
     pub fn weir_device_losses(port: u16, out: *mut Losses) -> c_int;
     pub fn weir_device_is_up(port: u16) -> c_int;
