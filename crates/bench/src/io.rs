@@ -3,7 +3,7 @@
 //! Packets go out by the port they came in by. Of a ring or of the null device they never leave memory: the difference is the
 //! cost of the port itself. By shared memory another process, testpmd on another CPU, sends them back.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -239,15 +239,7 @@ impl Place<'_> {
         command.arg("-v").args(["--vdev", "net_null0", "--", "-i", "--total-num-mbufs=2048"]).stderr(Stdio::piped());
         let mut child = Peer(self.spawn(&mut command)?);
         drop(child.0.stdin.take());
-        let mut said = String::new();
-        for pipe in [
-            child.0.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn std::io::Read>),
-            child.0.stderr.take().map(|pipe| Box::new(pipe) as _),
-        ] {
-            let mut part = Vec::new();
-            let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut part));
-            said += &String::from_utf8_lossy(&part);
-        }
+        let said = all_of(child.0.stdout.take()) + &all_of(child.0.stderr.take());
         let version = said.split_once("RTE Version: '").and_then(|(_, rest)| rest.split_once('\''));
         version.map(|(version, _)| version.to_owned()).ok_or_else(|| failed(self.testpmd, &said))
     }
@@ -260,13 +252,12 @@ impl Place<'_> {
         let mut child = Peer(self.spawn(&mut command)?);
         let (input, output) = (child.0.stdin.take(), child.0.stdout.take());
         let said = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| {
-                let mut said = Vec::new();
-                let _ = output.map(|mut output| output.read_to_end(&mut said));
-                String::from_utf8_lossy(&said).into_owned()
-            });
+            let reading = scope.spawn(|| all_of(output));
             // It ends when its input does.
             let _ = input.map(|input| self.steer(input, start));
+            if self.stop.load(Ordering::Relaxed) {
+                let _ = child.0.kill();
+            }
             reading.join()
         });
         let said = said.map_err(|_| BenchError::Died("reader of testpmd"))?;
@@ -282,16 +273,21 @@ impl Place<'_> {
     }
 
     fn steer(&self, mut input: ChildStdin, start: &str) -> std::io::Result<()> {
-        std::thread::sleep(BEGINS);
+        self.wait(BEGINS);
         writeln!(input, "{start}")?;
         for _ in 0..=PARTS {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            std::thread::sleep(self.turn / PARTS);
+            self.wait(self.turn / PARTS);
             writeln!(input, "show port stats all")?;
         }
         writeln!(input, "quit")
+    }
+
+    /// Waits; not for long once it is told to stop.
+    fn wait(&self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50).min(time));
+        }
     }
 
     /// The port's ns a packet in each part of a turn. `packets` are put in at first.
@@ -324,6 +320,9 @@ impl Place<'_> {
         let mut batch = Batch::new();
         let begin = Instant::now();
         while port.caps().link != Link::Up {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
             if begin.elapsed() > PATIENCE {
                 return Err(BenchError::Load("the link does not come up".to_owned()));
             }
@@ -332,7 +331,7 @@ impl Place<'_> {
         }
         if packets == ON_THEIR_WAY {
             // The other end is to see that it is up.
-            std::thread::sleep(BEGINS / 4);
+            self.wait(BEGINS);
         }
         for n in 0..packets {
             let frame = pool.make(&[n as u8; 60]);
@@ -342,31 +341,50 @@ impl Place<'_> {
                 pool.give_all(&mut batch);
             }
         }
-        let mut times = Vec::new();
-        for _ in 0..PARTS {
-            let (begin, mut count) = (Instant::now(), 0u64);
-            let spent = loop {
-                for _ in 0..256 {
-                    port.service(pool);
-                    count += port.rx_burst(pool, &mut batch) as u64;
-                    port.tx_burst(pool, &mut batch);
-                    pool.give_all(&mut batch);
-                }
-                let spent = begin.elapsed();
-                if spent >= self.turn / PARTS {
-                    break spent;
-                }
-            };
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(BenchError::Interrupted);
-            }
-            if count == 0 {
+        // The other end may take its time to begin.
+        let begin = Instant::now();
+        while self.rounds(port, pool, &mut batch)? == 0 {
+            if begin.elapsed() > PATIENCE {
                 return Err(BenchError::Load("no packet comes back".to_owned()));
             }
+        }
+        let mut times = Vec::new();
+        for _ in 0..PARTS {
+            let (begin, mut count) = (Instant::now(), 0);
+            let spent = loop {
+                count += self.rounds(port, pool, &mut batch)?;
+                let spent = begin.elapsed();
+                if spent >= self.turn / PARTS && count > 0 {
+                    break spent;
+                }
+                if spent > PATIENCE {
+                    return Err(BenchError::Load("the other end sends nothing any more".to_owned()));
+                }
+            };
             times.push(spent.as_nanos() as f64 / count as f64);
         }
         Ok(times)
     }
+
+    /// Sends what it receives, for a while; returns how many packets that were.
+    fn rounds(&self, port: &mut dyn Port, pool: &mut Pool, batch: &mut Batch) -> Result<u64, BenchError> {
+        let mut count = 0;
+        for _ in 0..256 {
+            port.service(pool);
+            count += port.rx_burst(pool, batch) as u64;
+            port.tx_burst(pool, batch);
+            pool.give_all(batch);
+        }
+        if self.stop.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(count) }
+    }
+}
+
+/// What a program writes until it ends.
+fn all_of(pipe: Option<impl std::io::Read>) -> String {
+    let mut said = Vec::new();
+    // What was read before an error is enough.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut said));
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// Packets that testpmd received a second, each time it was asked.

@@ -6,7 +6,7 @@
 
 mod exchange;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use exchange::{Bed, FRAMES, Namespace, PATIENCE, WINDOW, alone, one_way};
 use frame::{Arena, ArenaConfig, Link};
@@ -70,7 +70,7 @@ fn run_on(cpu: usize, all: &libc::cpu_set_t) -> bool {
     unsafe {
         let wanted = (0..libc::CPU_SETSIZE as usize).filter(|n| libc::CPU_ISSET(*n, all)).nth(cpu);
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        wanted.map(|n| libc::CPU_SET(n, &mut set));
+        wanted.iter().for_each(|n| libc::CPU_SET(*n, &mut set));
         wanted.is_some() && libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
     }
 }

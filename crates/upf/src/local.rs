@@ -145,6 +145,21 @@ mod tests {
         assert_eq!(usual_key(&frame(), Role::Core, 3), Some(SteerKey::V4(3, 0xc000_0202)));
     }
 
+    #[test]
+    fn fragments_to_tunnel_endpoints_may_be_the_hosts() {
+        let host = testkit::rig::host_services(100);
+        let port = PortView { v4: vec![(0xc000_0202, 24)], host, ..PortView::default() };
+        let outcome = |protocol: u16, offset, more| {
+            let packet = ip4([192, 0, 2, 1], [192, 0, 2, 2]).says(protocol).fragment(offset, more).payload([5; 48]);
+            let packet = packet.build();
+            classify(&L3L4::parse(&packet).unwrap(), true, true, &packet, &port)
+        };
+        for (offset, more) in [(0, true), (48, false)] {
+            assert_eq!(outcome(protocol::UDP.into(), offset, more), Err(drops::OUTER_FRAGMENT));
+            assert_eq!(outcome(protocol::TCP.into(), offset, more), Ok(dataplane::punts::HOST));
+        }
+    }
+
     proptest! {
         /// What is read at once is never another's than what is read with care, where that finds a packet sound.
         #[test]
