@@ -1,6 +1,7 @@
 //! Builds the C shim over libdpdk, which pkg-config finds. Without the feature `dpdk` it does nothing.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 const SHIM: &str = "src/shim.c";
@@ -24,14 +25,20 @@ fn main() {
         build.flag(flag);
     });
     build.compile("weir_dpdk");
-    for flag in ask(&["--libs-only-L"]) {
-        if let Some(folder) = flag.strip_prefix("-L") {
-            println!("cargo::rustc-link-search=native={folder}");
-        }
-    }
+    let folder = ask(&["--variable=libdir"]).concat();
+    println!("cargo::rustc-link-search=native={folder}");
     let there = ask(&["--libs-only-l"]);
     for library in LIBRARIES.iter().filter(|library| there.contains(&format!("-l{library}"))) {
-        println!("cargo::rustc-link-lib=dylib={library}");
+        println!("cargo::rustc-link-lib={}", linked(&folder, library));
+    }
+}
+
+/// How to link a library: by its file with a version, for another release may be in a folder that other crates have searched.
+fn linked(folder: &str, library: &str) -> String {
+    let file = std::fs::read_link(Path::new(folder).join(format!("lib{library}.so")));
+    match file.ok().and_then(|file| file.file_name()?.to_str().map(str::to_owned)) {
+        Some(file) => format!("dylib:+verbatim={file}"),
+        None => format!("dylib={library}"),
     }
 }
 

@@ -22,6 +22,7 @@
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
+#include <rte_version.h>
 
 #define BURST 64
 
@@ -70,6 +71,17 @@ void weir_thread_shares_cpu(void)
 	struct sched_param none = { 0 };
 
 	sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+/* The release that structures here are of, and the one that runs: 2211. */
+uint32_t weir_built_for(void)
+{
+	return RTE_VER_YEAR * 100 + RTE_VER_MONTH;
+}
+
+uint32_t weir_runs_with(void)
+{
+	return rte_version_year() * 100 + rte_version_month();
 }
 
 int weir_errno(void)

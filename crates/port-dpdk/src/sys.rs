@@ -92,6 +92,8 @@ unsafe extern "C" {
     pub fn weir_log_keep() -> c_int;
     pub fn weir_log_take(to: *mut c_char, room: usize);
     pub fn weir_thread_shares_cpu();
+    pub fn weir_built_for() -> u32;
+    pub fn weir_runs_with() -> u32;
     pub fn weir_errno() -> c_int;
     pub fn weir_ops_register() -> c_int;
 
