@@ -303,6 +303,10 @@ impl Port for DpdkPort {
                 return 0;
             }
         };
+        // net_memif of DPDK 24.11 reads the first packet of none.
+        if batch.is_empty() {
+            return 0;
+        }
         for (frame, packet) in batch.frames().iter().zip(self.packets.iter_mut()) {
             assert!(self.arena.owns(frame), "a frame of another arena");
             *packet = sys::Packet {

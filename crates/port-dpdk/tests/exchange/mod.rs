@@ -123,6 +123,7 @@ impl Bed {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.quiet();
+        assert_eq!(self.port.tx_burst(&mut self.pool, &mut Batch::new()), 0, "of no packets none is sent");
     }
 
     /// Until nothing has come for a while.
