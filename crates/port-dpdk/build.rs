@@ -6,8 +6,9 @@ use std::process::Command;
 
 const SHIM: [&str; 2] = ["src/shim.c", "src/flow.c"];
 const TEST_DEVICE: &str = "tests/nic/nic.c";
-/// What the shim and the crate call; drivers are loaded by the environment layer when it starts.
-const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+/// What the shim and the crate call, where there is such a library: logs are a part of `rte_eal` before DPDK 24.03. Drivers are
+/// loaded by the environment layer when it starts.
+const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal", "rte_log"];
 
 fn main() {
     SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
@@ -31,19 +32,26 @@ fn main() {
         build.flag(flag);
     });
     build.compile("weir_dpdk");
-    test_device(&cflags);
-    for flag in ask(&["--libs-only-L"]) {
-        if let Some(folder) = flag.strip_prefix("-L") {
-            println!("cargo::rustc-link-search=native={folder}");
-        }
+    let folder = ask(&["--variable=libdir"]).concat();
+    println!("cargo::rustc-link-search=native={folder}");
+    let there = ask(&["--libs-only-l"]);
+    for library in LIBRARIES.iter().filter(|library| there.contains(&format!("-l{library}"))) {
+        println!("cargo::rustc-link-lib={}", linked(&folder, library));
     }
-    for library in LIBRARIES {
-        println!("cargo::rustc-link-lib=dylib={library}");
+    test_device(&cflags, &folder);
+}
+
+/// How to link a library: by its file with a version, for another release may be in a folder that other crates have searched.
+fn linked(folder: &str, library: &str) -> String {
+    let file = std::fs::read_link(Path::new(folder).join(format!("lib{library}.so")));
+    match file.ok().and_then(|file| file.file_name()?.to_str().map(str::to_owned)) {
+        Some(file) => format!("dylib:+verbatim={file}"),
+        None => format!("dylib={library}"),
     }
 }
 
 /// Of tests alone: a device with rules, whose rte_flow stands in for DPDK's.
-fn test_device(cflags: &[String]) {
+fn test_device(cflags: &[String], folder: &str) {
     println!("cargo::rerun-if-changed={TEST_DEVICE}");
     if !Path::new(TEST_DEVICE).exists() {
         return;
@@ -56,8 +64,12 @@ fn test_device(cflags: &[String]) {
     for object in build.compile_intermediates() {
         println!("cargo::rustc-link-arg-tests={}", object.display());
     }
-    println!("cargo::rustc-link-arg-tests=-lrte_ring");
-    println!("cargo::rustc-link-arg-tests=-lrte_ethdev");
+    for library in ["rte_ring", "rte_ethdev"] {
+        let linked = linked(folder, library);
+        let name = linked.rsplit_once('=').map_or(library, |(_, name)| name);
+        let how = if linked.contains("verbatim") { "-l:" } else { "-l" };
+        println!("cargo::rustc-link-arg-tests={how}{name}");
+    }
 }
 
 /// What pkg-config says of libdpdk.

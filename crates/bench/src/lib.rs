@@ -43,6 +43,7 @@
 //! | `agent` | the other host of a measurement: `weir agent` |
 //! | `suite` | all targets with verdicts |
 //! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
+//! | `io` | a DPDK port beside dpdk-testpmd |
 //! | `cmts` | the cable gateway under the published reference workload |
 //! | `demo`, `live` | a user plane at work, to watch |
 //!
@@ -75,6 +76,7 @@ mod error;
 pub mod experiment;
 pub mod far_end;
 pub mod host;
+pub mod io;
 pub mod kernel_load;
 pub mod lab;
 pub mod live;

@@ -148,7 +148,7 @@ pub struct Port {
     /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
     /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
     #[serde(default)]
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = dataplane::config::MOST_HOST_PACKETS))]
     pub host_packets_per_second: u32,
     /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
     #[serde(default)]

@@ -117,7 +117,7 @@ pub struct Port {
     /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
     /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
     #[serde(default)]
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = dataplane::config::MOST_HOST_PACKETS))]
     pub host_packets_per_second: u32,
 }
 

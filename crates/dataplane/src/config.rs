@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use acl::{ListRules, Otherwise};
-pub use links::{Link, Links};
+pub use links::{Link, Links, MOST_HOST_PACKETS};
 pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
 pub use nat::{Nat, NatPool};
 pub use process::{ProcessSection, Seccomp};

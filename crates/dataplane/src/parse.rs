@@ -220,6 +220,18 @@ pub fn host_or(ip: &L3L4, packet: &[u8], port: &PortView, ours: bool, otherwise:
     if is_martian { Err(drops::MARTIAN_SOURCE) } else { Ok(punts::HOST) }
 }
 
+/// Whether a packet is a fragment of a datagram whose ports may be those of a service of the gateway: later ones have none, and
+/// behind extension headers of IPv6 do not tell their protocol (RFC 8200, 4.5). Such a datagram is not the host's, in no part.
+pub fn may_be_of_datagram(ip: &L3L4) -> bool {
+    ip.fragment != Fragment::Whole
+        && (ip.protocol == protocol::UDP || ip.fragment == Fragment::Later && is_extension(ip))
+}
+
+/// Hop-by-hop options, routing, authentication, destination options (RFC 8200, 4.1), mobility, host identity, shim6.
+fn is_extension(ip: &L3L4) -> bool {
+    ip.version == 6 && matches!(ip.protocol, 0 | 43 | 51 | 60 | 135 | 139 | 140)
+}
+
 /// Whether a packet that is not [routing](is_routing) would pass for it later, or looks like it: a connection from the port of
 /// BGP to another one, whose segments are told from those of BGP by nothing, and BFD over one hop from beyond the link.
 fn is_refused_routing(ip: &L3L4) -> bool {
@@ -479,6 +491,29 @@ mod tests {
             assert_ne!(outcome(&routed(false)), Ok(punts::HOST));
         }
         assert_eq!(host_class(&[], punts::HOST, &with_services(100)), Some(HostClass::Service));
+    }
+
+    #[test]
+    fn fragments_that_may_be_of_a_datagram_are_told() {
+        let fragment = |protocol, word: u16| {
+            let mut packet = packet(protocol, 0x0a00_0001, (67, 67));
+            packet[6..8].copy_from_slice(&word.to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = wire::checksum::of(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            may_be_of_datagram(&L3L4::parse(&packet).unwrap())
+        };
+        assert!(!fragment(protocol::UDP, 0) && fragment(protocol::UDP, 0x2000) && fragment(protocol::UDP, 1));
+        assert!(!fragment(protocol::TCP, 0x2000) && !fragment(protocol::TCP, 1) && !fragment(60, 1));
+        // Of IPv6, with what the fragment header is followed by.
+        let fragment6 = |next: u8, word: u16| {
+            let mut packet =
+                [[0x60, 0, 0, 0, 0, 24, 44, 64].as_slice(), &[0; 32], &[next, 0], &word.to_be_bytes()].concat();
+            packet.resize(64, 0);
+            may_be_of_datagram(&L3L4::parse(&packet).unwrap())
+        };
+        assert!(fragment6(protocol::UDP, 8) && fragment6(protocol::UDP, 1) && fragment6(60, 8));
+        assert!(!fragment6(protocol::UDP, 0) && !fragment6(protocol::TCP, 8) && !fragment6(protocol::TCP, 1));
     }
 
     #[test]

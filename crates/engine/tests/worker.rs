@@ -1,9 +1,11 @@
 //! A worker with a gateway of one stage: whatever packets do, each comes out or stands under a name, and every slot is
 //! accounted for.
 
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{
     AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Idle, Io, Kind, Layout, Pipeline, PortId, Punt, Reason,
@@ -260,6 +262,79 @@ fn ports_without_descriptor_are_looked_at_less_often() {
     let (save, time) = sleeps(Idle::SAVE);
     assert!((3..=time / 1000 + 8).contains(&save), "{save} in {time} µs");
     assert_eq!(sleeps(Idle::POLL).0, 0);
+}
+
+/// A port with a descriptor that tells of nothing.
+struct Silent(Memory, [UnixStream; 2]);
+
+impl Port for Silent {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        self.0.rx_burst(pool, out)
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        self.0.tx_burst(pool, batch)
+    }
+
+    fn service(&mut self, pool: &mut Pool) {
+        self.0.service(pool);
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.1[0].as_fd())
+    }
+
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.0.counters()
+    }
+}
+
+/// The longest time that a worker on so many descriptors means to sleep without packets, in nanoseconds; and whether a packet that
+/// comes to the last port then, of which no descriptor tells, is answered.
+fn longest_sleep(descriptors: usize) -> (u64, bool) {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let wires: Vec<Wire> = (0..descriptors).map(|_| Wire::default()).collect();
+    let silent = |wire| Silent(Memory::new("m", [2; 6], wire), UnixStream::pair().expect("sockets").into());
+    let ports = wires.iter().map(|wire| Box::new(silent(wire)) as Box<dyn Port>).collect();
+    let (plane, layout) = Plane::new();
+    // The clock stands: what is told is the time of the sleep.
+    let (time, hand) = Time::simulated(1);
+    let now = hand.load(Ordering::Relaxed);
+    let config = WorkerConfig { time, idle: Idle::BALANCED, ..WorkerConfig::default() };
+    let mut worker = Worker::new(plane, layout, Pool::new(&arena, SLOTS), ports, config);
+    let (view, stop) = (worker.env().stats.view(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut longest = 0;
+            let begin = Instant::now();
+            let patience = Duration::from_secs(20);
+            while begin.elapsed() < Duration::from_millis(200) || longest == 0 && begin.elapsed() < patience {
+                longest = view.io(Io::SleepsUntil).saturating_sub(now).max(longest);
+                std::thread::yield_now();
+            }
+            let last = &wires[descriptors - 1];
+            last.send([60; 64]);
+            while last.received().is_empty() && begin.elapsed() < patience {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+            (longest, begin.elapsed() < patience)
+        });
+        worker.run(&stop);
+        looking.join().expect("no panic")
+    })
+}
+
+#[test]
+fn more_descriptors_than_one_wait_takes_keep_sleeps_short() {
+    let (longest, _) = longest_sleep(16);
+    assert!(longest > 50_000, "{longest} ns: each look that brings nothing doubles it");
+    let (longest, answered) = longest_sleep(18);
+    assert_eq!((longest, answered), (50_000, true));
 }
 
 /// A port that takes its time to send, and says how long it took.

@@ -2,7 +2,8 @@
 //!
 //! The driver's start connects to a socket and waits while the socket's backlog is full, and with it the worker. A connection
 //! that the other end has not accepted counts in the backlog, closed or not. So before each start a connection of our own, which
-//! does not wait, shows that the other end accepts: it greets whom it accepts, in order.
+//! does not wait, shows that the other end accepts: it greets whom it accepts, in order. Should others fill the backlog between
+//! that and the start, a timer interrupts the driver's connection.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;

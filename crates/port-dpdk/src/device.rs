@@ -22,6 +22,13 @@ pub const COPYING: &[&str] = &["net_af_xdp", "net_virtio_user"];
 /// Drivers that count a packet they do not accept as an error of sending.
 const COUNT_REFUSED: &[&str] = &["net_memif", "net_vhost"];
 
+/// Drivers whose start connects to another process, and waits while that one's queue of connections is full.
+const WAIT_AT_START: &[&str] = &["net_memif"];
+/// So long they may wait when a port is opened, in milliseconds.
+const WAIT_OPENING: u32 = 1000;
+/// So long when a worker starts a device again, whose other ports stand still meanwhile.
+const WAIT_AGAIN: u32 = 10;
+
 /// Mbufs of a copying device beside its rings.
 const COPY_SPARE: u32 = 1024;
 /// Slots beside the rings that starting a device takes.
@@ -218,8 +225,11 @@ impl Device {
                 .map_err(|(why, _)| (why, "choose another mtu="))?;
         }
         take(stock, pool, info.rx_ring)?;
+        let most = if self.waits_at_start() { WAIT_OPENING } else { 0 };
         // SAFETY: as above.
-        done(unsafe { sys::weir_device_start(stock.raw(), self.port) })
+        let code = unsafe { sys::weir_device_start(stock.raw(), self.port, most, 0) };
+        let advice = "its server is to run before, and to accept connections";
+        done(code).map_err(|(why, other)| (why, if most > 0 { advice } else { other }))
     }
 
     /// Mbufs of DPDK's own.
@@ -280,10 +290,16 @@ impl Device {
         losses
     }
 
+    /// Whether it is the client of another process, for which its start waits.
+    fn waits_at_start(&self) -> bool {
+        WAIT_AT_START.contains(&self.driver.as_str())
+    }
+
     /// Starts it again, no other port having it, so that it looks for its other end. False: it has none, and stands still.
     pub fn start_again(&self, stock: &mut Stock) -> bool {
+        let most = if self.waits_at_start() { WAIT_AGAIN } else { 0 };
         // SAFETY: the device is open and was set up; its only worker is here. What its driver has goes to the stock.
-        let failed = unsafe { sys::weir_device_restart(stock.raw(), self.port) };
+        let failed = unsafe { sys::weir_device_start(stock.raw(), self.port, most, 1) };
         eal::forget_log();
         self.started.store(failed == 0, Ordering::Relaxed);
         failed == 0

@@ -79,6 +79,15 @@ fn cpus() -> String {
 }
 
 fn init(arguments: &[String]) -> Result<(), String> {
+    // SAFETY: plain calls, which the layer allows before it starts.
+    let (built, runs) = unsafe { (sys::weir_built_for(), sys::weir_runs_with()) };
+    if built != runs {
+        let release = |release: u32| format!("{}.{:02}", release / 100, release % 100);
+        let (built, runs) = (release(built), release(runs));
+        return Err(format!(
+            "this program was built for DPDK {built} and finds {runs}: set LD_LIBRARY_PATH to {built}'s"
+        ));
+    }
     let confined = confine::drop_capabilities(confine::Capabilities::NONE).and_then(|()| confine::no_new_privileges());
     confined.map_err(|error| error.to_string())?;
     let texts: Vec<CString> = arguments.iter().filter_map(|text| CString::new(text.as_str()).ok()).collect();

@@ -40,6 +40,13 @@ impl Interrupt {
         (epoll >= 0).then_some(Self { port, queue, epoll, armed: false, on: false })
     }
 
+    /// That of a queue which the device does not have, and so refuses.
+    #[cfg(test)]
+    pub fn refused(port: u16, queue: u16) -> Self {
+        let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+        Self { port, queue, epoll: std::os::fd::IntoRawFd::into_raw_fd(epoll), armed: false, on: false }
+    }
+
     /// What is readable when it has come.
     pub fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: it is open until `close`, which takes `self`.

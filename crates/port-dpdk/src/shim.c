@@ -2,11 +2,14 @@
  * Rust (sys.rs), where each function and structure here is declared again. */
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
@@ -19,6 +22,7 @@
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
+#include <rte_version.h>
 
 #include "offload.h"
 
@@ -69,6 +73,17 @@ void weir_thread_shares_cpu(void)
 	struct sched_param none = { 0 };
 
 	sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+/* The release that structures here are of, and the one that runs: 2211. */
+uint32_t weir_built_for(void)
+{
+	return RTE_VER_YEAR * 100 + RTE_VER_MONTH;
+}
+
+uint32_t weir_runs_with(void)
+{
+	return rte_version_year() * 100 + rte_version_month();
 }
 
 int weir_errno(void)
@@ -523,26 +538,56 @@ int weir_device_set_up(struct weir_stock *stock, uint16_t port, uint16_t queues,
 	return failed;
 }
 
-/* The driver takes mbufs to receive into from the stock. */
-int weir_device_start(struct weir_stock *stock, uint16_t port)
-{
-	int failed;
+/* What interrupts a driver that waits; nothing else uses it. */
+#define HURRY (SIGRTMAX - 2)
 
-	here = stock;
-	failed = rte_eth_dev_start(port);
-	here = NULL;
-	return failed;
+static void nothing(int signal)
+{
+	(void)signal;
 }
 
-/* Stops a device and starts it again, as it was set up. */
-int weir_device_restart(struct weir_stock *stock, uint16_t port)
+/* Interrupts what this thread waits for after `ms`, and then again and again; 0: never. */
+static int hurry_begin(timer_t *timer, sigset_t *before, uint32_t ms)
 {
-	int failed;
+	struct sigaction action = { .sa_handler = nothing };	/* without SA_RESTART: calls end with EINTR */
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = HURRY };
+	struct timespec after = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+	struct itimerspec times = { .it_value = after, .it_interval = after };
+	sigset_t hurry;
+
+	event._sigev_un._tid = gettid();
+	if (ms == 0 || sigaction(HURRY, &action, NULL) != 0 || timer_create(CLOCK_MONOTONIC, &event, timer) != 0)
+		return 0;
+	sigemptyset(&hurry);
+	sigaddset(&hurry, HURRY);
+	pthread_sigmask(SIG_UNBLOCK, &hurry, before);
+	timer_settime(*timer, 0, &times, NULL);
+	return 1;
+}
+
+static void hurry_end(int begun, timer_t timer, const sigset_t *before)
+{
+	if (!begun)
+		return;
+	timer_delete(timer);
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* The driver takes mbufs to receive into from the stock. A driver that waits for another process does so for `ms`; 0: as long
+ * as it likes. `again`: it is stopped before. */
+int weir_device_start(struct weir_stock *stock, uint16_t port, uint32_t ms, int again)
+{
+	timer_t timer = { 0 };
+	sigset_t before;
+	int begun, failed = 0;
 
 	here = stock;
-	failed = rte_eth_dev_stop(port);
+	if (again)
+		failed = rte_eth_dev_stop(port);
+	begun = hurry_begin(&timer, &before, ms);
 	if (failed == 0)
 		failed = rte_eth_dev_start(port);
+	hurry_end(begun, timer, &before);
 	here = NULL;
 	return failed;
 }

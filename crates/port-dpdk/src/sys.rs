@@ -114,6 +114,8 @@ unsafe extern "C" {
     pub fn weir_log_keep() -> c_int;
     pub fn weir_log_take(to: *mut c_char, room: usize);
     pub fn weir_thread_shares_cpu();
+    pub fn weir_built_for() -> u32;
+    pub fn weir_runs_with() -> u32;
     pub fn weir_errno() -> c_int;
     pub fn weir_ops_register() -> c_int;
 
@@ -169,8 +171,7 @@ unsafe extern "C" {
         interrupts: c_int,
         out: *mut DeviceInfo,
     ) -> c_int;
-    pub fn weir_device_start(stock: *mut Stock, port: u16) -> c_int;
-    pub fn weir_device_restart(stock: *mut Stock, port: u16) -> c_int;
+    pub fn weir_device_start(stock: *mut Stock, port: u16, ms: u32, again: c_int) -> c_int;
     pub fn weir_device_close(stock: *mut Stock, port: u16) -> c_int;
     pub fn weir_device_losses(port: u16, out: *mut Losses) -> c_int;
     pub fn weir_device_is_up(port: u16) -> c_int;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig, WorkerInit};
-use frame::{Arena, ArenaConfig, Pool, Port};
+use frame::{Arena, ArenaConfig, HostInterface, HostQueue, Pool, Port};
 use port::memory::{Memory, Wire};
 
 /// The hand of a simulated clock, in nanoseconds.
@@ -50,6 +50,17 @@ pub struct PortSpec {
     pub name: String,
     /// Its hardware address.
     pub mac: [u8; 6],
+}
+
+/// A host interface that takes everything, with so many packets a second for services; 0: none.
+pub fn host_services(per_second: u32) -> Option<HostInterface> {
+    struct Everything;
+    impl HostQueue for Everything {
+        fn put(&self, _head: &[u8; 14], _payload: &[u8]) -> bool {
+            true
+        }
+    }
+    (per_second > 0).then(|| HostInterface::new(Arc::new(Everything)).with_services(per_second))
 }
 
 /// The packet memory of a rig.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, PortView};
-use dataplane::parse::host_or;
+use dataplane::parse::{host_or, may_be_of_datagram};
 use engine::{Drop, Punt, SteerKey};
 use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
@@ -39,8 +39,8 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8], port: &Port
         (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
         _ if !tunnels => host_or(ip, packet, port, ours, drops::NO_SERVICE),
-        // A fragment to tunnel endpoints may be of a tunnel packet.
-        _ if ip.fragment != wire::Fragment::Whole => Err(drops::OUTER_FRAGMENT),
+        // It may be of a tunnel packet.
+        _ if may_be_of_datagram(ip) => Err(drops::OUTER_FRAGMENT),
         _ => host_or(ip, packet, port, ours, drops::NOT_GTPU),
     }
 }
@@ -143,6 +143,21 @@ mod tests {
     fn a_tunnel_and_a_subscriber_are_read_where_they_usually_are() {
         assert_eq!(usual_key(&frame(), Role::Access, 0), Some(SteerKey::Id(0x0102_0304)));
         assert_eq!(usual_key(&frame(), Role::Core, 3), Some(SteerKey::V4(3, 0xc000_0202)));
+    }
+
+    #[test]
+    fn fragments_to_tunnel_endpoints_may_be_the_hosts() {
+        let host = testkit::rig::host_services(100);
+        let port = PortView { v4: vec![(0xc000_0202, 24)], host, ..PortView::default() };
+        let outcome = |protocol: u16, offset, more| {
+            let packet = ip4([192, 0, 2, 1], [192, 0, 2, 2]).says(protocol).fragment(offset, more).payload([5; 48]);
+            let packet = packet.build();
+            classify(&L3L4::parse(&packet).unwrap(), true, true, &packet, &port)
+        };
+        for (offset, more) in [(0, true), (48, false)] {
+            assert_eq!(outcome(protocol::UDP.into(), offset, more), Err(drops::OUTER_FRAGMENT));
+            assert_eq!(outcome(protocol::TCP.into(), offset, more), Ok(dataplane::punts::HOST));
+        }
     }
 
     proptest! {

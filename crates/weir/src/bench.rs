@@ -2,6 +2,7 @@
 
 mod day;
 mod experiments;
+mod io;
 mod real;
 mod search;
 
@@ -51,6 +52,7 @@ Examples:
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench day                              CPU time over a day, groups parked or not
+  weir bench io --port dpdk                        a DPDK port beside dpdk-testpmd, ns a packet
   sudo weir bench suite                            all targets, with verdicts
   weir bench upf-embb --disturb memory             beside a noisy neighbour, in turns
   weir bench upf-128 --search mlr                  the rate without loss, and with 0.5 % (MLRsearch)
@@ -59,7 +61,7 @@ pub struct BenchArgs {
     /// An experiment of --list, such as upf-128, or a FILE.toml that describes one (--print has files to copy);
     /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another
     /// CPU wrote, at the loads of --loads); day: a broadband gateway's CPU time over a day of load, with and without
-    /// `park`; suite: all targets, with a verdict a line; or forward: no measurement, but a
+    /// `park`; io: what a DPDK port costs beside dpdk-testpmd; suite: all targets, with a verdict a line; or forward: no measurement, but a
     /// bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "EXPERIMENT", default_value = "", hide_default_value = true)]
     pub profile: String,
@@ -130,7 +132,7 @@ pub struct BenchArgs {
 }
 
 /// What is no experiment.
-const FIXED: [&str; 5] = ["real", "forward", "suite", "pfcp-sessions", "day"];
+const FIXED: [&str; 6] = ["real", "forward", "suite", "pfcp-sessions", "day", "io"];
 
 impl BenchArgs {
     fn port(&self) -> &str {
@@ -206,6 +208,7 @@ impl BenchArgs {
                 "suite" => &["--quick"],
                 "real" => &["--port", "--seconds", "--quick"],
                 "day" => &["--port", "--workers", "--seconds", "--pps", "--quick"],
+                "io" => &["--port", "--seconds", "--set"],
                 _ => &["--set"],
             };
         };
@@ -292,7 +295,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     args.refuse_unread(experiment.as_ref())?;
     let stop = signals::stop_flag().context("no signal handlers")?;
-    if !["real", "forward", "day"].contains(&args.profile.as_str()) {
+    if !["real", "forward", "day", "io"].contains(&args.profile.as_str()) {
         end_soon(&stop);
     }
     let Some(experiment) = experiment else {
@@ -301,6 +304,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             "forward" => real::forward(args, &stop),
             "suite" => suite(args, &stop),
             "day" => day::run(args, &stop),
+            "io" => io::run(args, &stop),
             _ => sessions(args, &stop),
         };
     };

@@ -6,6 +6,7 @@ use ::bench::bursts::Bursts;
 use ::bench::cmts::CableReport;
 use ::bench::compare::Comparison;
 use ::bench::experiment::{ExperimentReport, Listed};
+use ::bench::io::IoCost;
 use ::bench::modes::Modes;
 use ::bench::pfcp_sessions::PfcpSessions;
 use ::bench::real::RealReport;
@@ -112,6 +113,11 @@ pub const OUTPUTS: &[Output] = &[
         "bench pfcp-sessions",
         "weir bench pfcp-sessions --json",
         "Sessions a second, response times",
+    ),
+    Output::of::<IoCost>(
+        "bench io",
+        "weir bench io --port dpdk --json",
+        "What a DPDK port costs beside dpdk-testpmd, by device and link",
     ),
     Output::of::<DayReport>("bench day", "weir bench day --json", "CPU time over a day of load, groups parked or not"),
     Output::of::<RealReport>(

@@ -393,6 +393,57 @@ fn signals_to_the_group_leave_the_helper_to_its_gateway() {
     assert_eq!(changes_on(&net, "eth0"), before);
 }
 
+/// A tree like /sys: interfaces at those NUMA nodes, all CPUs at node 0.
+fn made_up_sys(net: &Net, interfaces: &[(&str, &str)]) {
+    let write = |path: String, text: &str| {
+        let path = net.file("sys").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for (interface, node) in interfaces {
+        write(format!("net/{interface}/device/numa_node"), node);
+    }
+    for entry in fs::read_dir("/sys/devices/system/cpu").unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok()) {
+            write(format!("cpu/{name}/node0/cpulist"), "0-7\n");
+        }
+    }
+    for name in ["online", "possible", "present"] {
+        write(format!("cpu/{name}"), &fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).unwrap());
+    }
+}
+
+#[test]
+fn confined_gateway_reports_a_port_at_another_node() {
+    let net = Net::new("pvnuma");
+    made_up_sys(&net, &[("eth0", "1\n"), ("eth1", "0\n")]);
+    let config = with_ports("packet?mode=auto").replace("count = 1\n", "count = 1\ncpus = [0]\n");
+    fs::write(net.file("upf.toml"), strict(&config)).unwrap();
+    // In the mount namespace that `ip netns exec` makes.
+    let (sys, weir) = (net.file("sys").display().to_string(), net::WEIR);
+    let (file, socket) = (net.file("upf.toml").display().to_string(), net.file("weir.sock").display().to_string());
+    let script = format!(
+        "mount --bind {sys}/net /sys/class/net && mount --bind {sys}/cpu /sys/devices/system/cpu && \
+         exec {weir} run {file} --socket {socket}"
+    );
+    let mut command = within(&net.gateway, "sh");
+    command.args(["-c", &script]);
+    let gateway = Running::start(command, &net.file("run.err"));
+    let said = || fs::read_to_string(net.file("run.err")).unwrap();
+    until("a gateway that is ready", || said().contains("ready after").then_some(()));
+    is_confined(&net);
+    let landlock = process(&net, "gateway")["landlock"].clone();
+    assert!(landlock.as_str().unwrap().ends_with("enforced"), "{landlock}");
+    let events: Vec<String> =
+        said().lines().filter(|line| line.contains("port_on_other_node")).map(str::to_owned).collect();
+    assert_eq!(events.len(), 1, "{}", said());
+    for part in ["port=n3", "worker=0", "cpu=0", "port_node=1", "cpu_node=0"] {
+        assert!(events[0].contains(part), "{part}: {}", events[0]);
+    }
+    ends_well(gateway);
+}
+
 /// `weir run` as root without capabilities but those.
 fn limited(net: &Net, capabilities: &str, config: &str) -> Command {
     fs::write(net.file("upf.toml"), config).unwrap();

@@ -5,7 +5,7 @@ use dataplane::parse::{self, HasIp};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::{Arena, flags};
 use wire::ethernet::TAG_LEN;
-use wire::{Fragment, L3L4, Outer, ethertype, protocol};
+use wire::{L3L4, Outer, ethertype, protocol};
 
 use super::parse_access::{DHCP4_SERVER, DHCP6_SERVER, icmp6, is_to};
 use crate::lane::{Bng, State};
@@ -120,8 +120,9 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
 /// Where a packet to one of the gateway's own addresses goes: messages of DHCP servers, if there are some, to control.
 fn local(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Punt, Drop> {
     let dhcp = if ip.version == 4 { DHCP4_SERVER } else { DHCP6_SERVER };
-    let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && state.directory.has_dhcp_servers();
-    if is_dhcp && ip.fragment != Fragment::Whole {
+    let has_servers = state.directory.has_dhcp_servers();
+    let is_dhcp = ip.protocol == protocol::UDP && ip.dst_port == dhcp && has_servers;
+    if has_servers && parse::may_be_of_datagram(ip) {
         return parse::local(ip, packet);
     }
     if !is_dhcp {

@@ -23,7 +23,7 @@ use engine::Gateway as _;
 use frame::Caps;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig, host_services};
 
 /// The wall clock when the other one shows 0, in ms.
 const EPOCH: u64 = 1_700_000_000_000;
@@ -48,8 +48,11 @@ impl Device {
     pub fn new(config: &Config) -> Result<Self, String> {
         let spec = |port: &bng::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
-        let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
-        let caps: Vec<_> = ports.iter().map(caps).collect();
+        let caps = |(port, entry): (&PortSpec, &bng::config::Port)| {
+            let host = host_services(entry.host_packets_per_second);
+            Caps { kind: "memory", mac: port.mac, mtu: 1500, host, ..Caps::default() }
+        };
+        let caps: Vec<_> = ports.iter().zip(&config.port).map(caps).collect();
         let (mut control, mut workers) = assemble(config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
         let (wall, wall_set) = (clock.clone(), Arc::new(AtomicI64::new(0)));

@@ -9,7 +9,7 @@ testkit::cases! {
     neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
     dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours, packets_wait_for_a_neighbour,
     packets_wait_in_ipv6, nobody_answers, asked_again, too_many_wait,
-    dhcp_servers, dhcp_strangers, renewal_to_the_server,
+    dhcp_servers, dhcp_strangers, dhcp_in_fragments, fragments_to_the_host, renewal_to_the_server,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -92,6 +92,45 @@ fn dhcp_strangers() -> Case {
         .send("core", &eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(DHCP_SERVER, GATEWAY).udp(67, 68).payload("reply")))
         .drops("downstream.parse.dhcp_stranger", 2)
         .drops("downstream.parse.no_service", 1)
+}
+
+/// Services of the host listen at the core port's addresses.
+fn with_host_services(case: Case) -> Case {
+    let of_port = "role = \"core\"\nhost_interface = \"core0\"\nhost_packets_per_second = 1000\n";
+    let table: toml::Table = BASE.replacen("role = \"core\"\n", of_port, 1).parse().unwrap();
+    let ports = toml::Table::from_iter([("port".to_owned(), table["port"].clone())]);
+    case.with(&toml::to_string(&ports).unwrap())
+}
+
+/// Fragments from a DHCP server to the core port, of both families: with ports of DHCP, and of what is behind them.
+fn fragments(protocol: u8) -> [Packet; 4] {
+    const FRAGMENT_NEXT: usize = 14 + 40;
+    let link = || eth(ROUTER_MAC, CORE_MAC);
+    let first = [0, 67, 0, 67, 0, 60, 0, 0, 1, 1, 6, 0, 0, 0, 0, 0];
+    let whole = || ip4(DHCP_SERVER, CORE).ident(9).says(protocol.into());
+    let first4 = link().carrying(&whole().fragment(0, true).payload(first));
+    let later4 = link().carrying(&whole().fragment(16, false).payload([7; 44]));
+    let first = [2, 35, 2, 35, 0, 60, 0, 0, 7, 0, 0, 1, 0, 0, 0, 0];
+    let first6 = link().carrying(&ip6(DHCP_SERVER_6, CORE_6).fragment6(0, true, 9).payload(first));
+    let first6 = first6.poke(FRAGMENT_NEXT, [protocol]);
+    let later6 = link().carrying(&ip6(DHCP_SERVER_6, CORE_6).fragment6(16, false, 9).payload([7; 44]));
+    let later6 = later6.poke(FRAGMENT_NEXT, [protocol]);
+    [first4, later4, first6, later6]
+}
+
+fn dhcp_in_fragments() -> Case {
+    let case = case(
+        "Fragments of DHCP messages, and others of datagrams, which may be: neither control nor services of the host have them. A whole datagram and a segment's fragments are the host's.",
+    );
+    let case = with_host_services(relayed(case));
+    let whole = eth(ROUTER_MAC, CORE_MAC).carrying(&ip4(SERVER, CORE).udp(9, 161).payload("whole"));
+    let all = fragments(17).into_iter().chain(fragments(6)).chain([whole]);
+    all.fold(case, |case, packet| case.send("core", &packet)).drops("downstream.parse.no_service", 4).punts("host", 5)
+}
+
+fn fragments_to_the_host() -> Case {
+    let case = with_host_services(case("Without DHCP servers all fragments are the host's."));
+    fragments(17).into_iter().fold(case, |case, packet| case.send("core", &packet)).punts("host", 4)
 }
 
 fn renewal_to_the_server() -> Case {

@@ -160,8 +160,8 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
         protocol::L2TP => (l2tp::Carrier::Ip, 0),
         protocol::UDP if ip.dst_port == l2tp::PORT => (l2tp::Carrier::Udp, 8),
         protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: parse::local(&ip, packet)?, l3, end }),
-        // A fragment may be of a pseudowire's packet.
-        _ if ip.fragment != Fragment::Whole => return Err(drops::NOT_L2TP),
+        // It may be of a pseudowire's packet.
+        _ if parse::may_be_of_datagram(&ip) => return Err(drops::NOT_L2TP),
         _ => {
             let punt = parse::host_or(&ip, packet, port, ours, drops::NOT_L2TP)?;
             return Ok(Packet::Local { punt, l3, end });

@@ -21,7 +21,7 @@ use engine::Gateway as _;
 use frame::Caps;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Memories, PortSpec, Rig, host_services};
 use wire::Mac;
 
 /// A gateway, its control, and a clock.
@@ -42,8 +42,11 @@ impl Device {
     fn new(config: &Config) -> Result<Self, String> {
         let spec = |port: &cmts::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
-        let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
-        let caps: Vec<_> = ports.iter().map(caps).collect();
+        let caps = |(port, entry): (&PortSpec, &cmts::config::Port)| {
+            let host = host_services(entry.host_packets_per_second);
+            Caps { kind: "memory", mac: port.mac, mtu: 1500, host, ..Caps::default() }
+        };
+        let caps: Vec<_> = ports.iter().zip(&config.port).map(caps).collect();
         let (control, seats) = assemble(config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };

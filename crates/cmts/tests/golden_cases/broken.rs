@@ -6,7 +6,7 @@ testkit::cases! {
     wrong_hcs, psp_tables_longer_than_the_packet, units_that_never_end, units_without_a_beginning, a_packet_is_missing,
     a_segment_is_missing, segments_that_come_again, more_segments_wait_than_may, unknown_sessions,
     packets_from_other_addresses, unknown_service_identifiers, concatenation_and_fragments,
-    frames_that_are_too_long, what_is_no_ip, other_frames_on_both_ports, tunnel_packets_in_fragments,
+    frames_that_are_too_long, what_is_no_ip, other_frames_on_both_ports, fragments_to_the_host, tunnel_packets_in_fragments,
 }
 
 /// The good packet that must come out after whatever was sent before; `number` and `sequence` are the next.
@@ -272,6 +272,40 @@ fn other_frames_on_both_ports() -> Case {
         .drops("downstream.rx.no_service", 1)
         .drops("bursts.rx.not_for_us", 1)
         .drops("bursts.rx.not_l2tp", 1)
+}
+
+/// Services of the host listen at both ports' addresses.
+fn with_host_services(case: Case) -> Case {
+    let mut config = BASE.to_owned();
+    for role in ["role = \"rpd\"\n", "role = \"network\"\n"] {
+        let interface = format!("host_interface = \"{}0\"\n", &role[8..10]);
+        config = config.replacen(role, &format!("{role}{interface}host_packets_per_second = 1000\n"), 1);
+    }
+    let table: toml::Table = config.parse().unwrap();
+    let ports = toml::Table::from_iter([("port".to_owned(), table["port"].clone())]);
+    case.with(&toml::to_string(&ports).unwrap())
+}
+
+fn fragments_to_the_host() -> Case {
+    let case = case(
+        "Fragments of datagrams from devices may be a pseudowire's, and are not the host's; from the network, where nothing listens, all are.",
+    );
+    let parts = |protocol: u16, from, to| {
+        let part = |offset, more| ip4(from, to).ident(9).says(protocol).fragment(offset, more).payload([6; 48]);
+        [part(0, true), part(48, false)]
+    };
+    let mut case = with_host_services(case);
+    for protocol in [17, 6] {
+        for packet in parts(protocol, DEVICE, CIN) {
+            case = case.send("cin", &eth(DEVICE_MAC, CIN_MAC).carrying(&packet));
+        }
+        for packet in parts(protocol, SERVER, NSI) {
+            case = case.send("nsi", &from_router(&packet));
+        }
+    }
+    case.send("cin", &eth(DEVICE_MAC, CIN_MAC).ip4(DEVICE, CIN).udp(9, 9))
+        .drops("bursts.rx.not_l2tp", 2)
+        .punts("host", 7)
 }
 
 fn tunnel_packets_in_fragments() -> Case {

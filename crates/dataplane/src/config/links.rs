@@ -9,6 +9,9 @@ use super::{ConfigError, Neighbour, Route, VlanStack, parse_mac, parse_prefix, w
 use crate::forward::{self, InstanceId, Plan, PortView, Via};
 use crate::neighbour::link_local;
 
+/// The most packets a second that services of the host get by a port: the limit of `host_packets_per_second`.
+pub const MOST_HOST_PACKETS: u32 = 1_000_000;
+
 /// The part of a configuration about the links of a gateway.
 pub struct Links<'a> {
     /// Ports, by number.
@@ -90,7 +93,6 @@ impl Links<'_> {
     /// A host interface is a name of Linux's, its own port's only, beside a port with link layer and addresses.
     fn check_host_interface(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
         const LONGEST_NAME: usize = 15;
-        const MOST_PACKETS: u32 = 1_000_000; // as in the schema
         let rate = port.host_packets_per_second;
         let at_rate = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_packets_per_second"], what, help));
         let Some(text) = port.host_interface else {
@@ -99,8 +101,8 @@ impl Links<'_> {
                 _ => at_rate("the port has no host_interface".to_owned(), "host_interface = \"namespace/core0\""),
             };
         };
-        if rate > MOST_PACKETS {
-            return at_rate(format!("{rate} is too many"), "0 to 1000000 packets a second");
+        if rate > MOST_HOST_PACKETS {
+            return at_rate(format!("{rate} is too many"), &format!("0 to {MOST_HOST_PACKETS} packets a second"));
         }
         let at = |what: String, help: &str| Err(wrong(&[&"port", &n, &"host_interface"], what, help));
         let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));

@@ -102,7 +102,7 @@ fn text(all: &[Listed]) -> String {
         table.row([one.name.clone(), one.publication.clone(), one.varies.join(" "), one.title.clone()]);
     }
     let more = "\nweir bench NAME runs one, weir bench NAME --print prints its file; beside these: pfcp-sessions, \
-                real, suite, forward.\n";
+                real, day, io, suite, forward.\n";
     table.render(Style::of_stdout()) + more
 }
 
