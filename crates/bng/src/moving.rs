@@ -206,6 +206,9 @@ impl Leave {
                 shaper.remove(*handle, |frame| parcel.frames.push((*handle, frame)));
             }
         }
+        if let Some(shaper) = state.shaper.as_mut().filter(|_| !parcel.frames.is_empty()) {
+            shaper.publish(env.now);
+        }
         env.stats.add(Io::Released, parcel.frames.len() as u64);
         env.stats.add(Io::HandedOut, parcel.frames.len() as u64);
         let _ = self.parcels.push(parcel).map_err(|_| unreachable!("there is room"));
@@ -229,8 +232,12 @@ impl Come {
                 }
             }
             env.stats.add(Io::HandedIn, parcel.frames.len() as u64);
+            let has_frames = !parcel.frames.is_empty();
             for (handle, frame) in parcel.frames.drain(..) {
                 wait(handle, frame, state, env);
+            }
+            if let Some(shaper) = state.shaper.as_mut().filter(|_| has_frames) {
+                shaper.publish(env.now);
             }
             self.taken.push(parcel);
         }
@@ -262,7 +269,7 @@ fn wait(handle: u32, mut frame: Frame, state: &mut State, env: &mut Env) {
     };
     let (leaf, class) = (shaper.find(handle), shaper.class(profile, dscp));
     let mut shedding = Shedding { subscribers: &state.subscribers, changed: &mut state.changed, stats: &env.stats };
-    let pushed = shaper.push((leaf, class), &mut frame, env.now, &mut shedding);
+    let pushed = shaper.go_on((leaf, class), &mut frame, env.now, &mut shedding);
     shaper.free(&mut env.pool);
     match pushed {
         Ok(()) => env.stats.terminated(punts::QUEUED),

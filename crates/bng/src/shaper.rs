@@ -1,7 +1,7 @@
 //! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
 
 use dataplane::hqos::tree::{
-    CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, NodeSpec, PortSpec, Tree, TreeLimits,
+    CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, MOST_SHED, NodeSpec, PortSpec, Tree, TreeLimits,
 };
 use dataplane::hqos::{Lease, Refused, Room};
 use engine::{Burst, Env, Io, PortId, Stats};
@@ -62,8 +62,8 @@ pub struct Shaper {
     shed: Vec<Frame>,
 }
 
-/// Packets that make room for those of a turn without an allocation: a burst of the longest for the shortest, and more.
-const SHED: usize = 4096;
+/// Packets that make room for others in a turn, at most: there is room for so many without an allocation.
+const SHED: usize = BURST * MOST_SHED;
 
 /// What is noted of packets that make room for others.
 pub(crate) struct Shedding<'a> {
@@ -107,6 +107,7 @@ impl Shaper {
                 }
             }
         }
+        tree.set_may_shed(SHED);
         let shed = Vec::with_capacity(SHED);
         let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new(), shed };
         this.set_profiles(&layout.profiles);
@@ -209,14 +210,39 @@ impl Shaper {
         self.tree.push(leaf, class, frame, now, made_room)
     }
 
-    /// Lets a packet wait, if there is room for it beside all others: it is taken. Of a worker that has not run.
+    /// Lets a packet wait that waited at another worker: the buffer of its port is no bound. It is taken. Packets that make room
+    /// for it in the worker's memory are dropped.
+    ///
+    /// # Errors
+    /// Why not; then it stays.
+    pub(crate) fn go_on(
+        &mut self,
+        (leaf, class): (u32, u8),
+        frame: &mut Frame,
+        now: u64,
+        shedding: &mut Shedding<'_>,
+    ) -> Result<(), Refused> {
+        let made_room = |frame: Frame, owner| {
+            shedding.note(&frame, owner);
+            self.shed.push(frame);
+        };
+        self.tree.put(leaf, class, frame, now, made_room)
+    }
+
+    /// Lets a packet wait that waited in another process, if the worker's memory has room for it beside all others: it is taken.
+    /// Of a worker that has not run.
     pub(crate) fn put(&mut self, (leaf, class): (u32, u8), frame: &mut Frame, at: u64, pool: &mut Pool) -> bool {
         let mut fits = true;
         let made_room = |frame, _| {
             fits = false;
             pool.give(frame);
         };
-        self.tree.push(leaf, class, frame, at, made_room).is_ok() && fits
+        self.tree.put(leaf, class, frame, at, made_room).is_ok() && fits
+    }
+
+    /// Publishes what waits for each port: much of it has gone to another worker, or come from one.
+    pub(crate) fn publish(&mut self, now: u64) {
+        self.tree.publish(now);
     }
 
     /// Gives back the buffers of packets that have made room for others.
@@ -224,6 +250,7 @@ impl Shaper {
     pub(crate) fn free(&mut self, pool: &mut Pool) {
         if !self.shed.is_empty() {
             self.shed.drain(..).for_each(|frame| pool.give(frame));
+            self.tree.set_may_shed(SHED);
         }
     }
 

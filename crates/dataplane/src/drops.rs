@@ -34,7 +34,7 @@ engine::reasons! {
     REASSEMBLY_DUPLICATE "reassembly_duplicate" "A copy of a fragment that came before, or of one whose packet is complete.",
     REASSEMBLY_TOO_BIG "reassembly_too_big" "The packet put together would be larger than a packet or a frame can be.",
     FLOW_QUEUE_FULL "flow_queue_full" "The service flow's queue, or the memory of all queues, is full.",
-    FLOW_LONGEST "flow_longest" "The port's buffer or the memory of all queues is full, and the packet waited in the longest queue.",
+    FLOW_LONGEST "flow_longest" "The port's buffer or the memory of all queues is full, and the packet waited in, or was for, the longest queue.",
     FLOW_AQM "flow_aqm" "Active queue management kept the service flow's latency down.",
     HOST_REFUSED "host_refused" "The host interface did not take a packet for the host: its queue is full, or it is down.",
     FLOW_GONE "flow_gone" "The service flow ended while the packet waited in it.",

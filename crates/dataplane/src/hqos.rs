@@ -93,9 +93,10 @@ impl Default for Limits {
 /// Why a frame does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The queue, or the memory of all queues, is full.
+    /// The queue is full; in a scheduler of service flows, also the memory of all queues.
     Full,
-    /// What queues share is full, and none is longer than the packet's own.
+    /// The buffer of a port, or the memory that queues share, is full, and no other queue is longer, or dropping a few of its packets
+    /// did not make enough room.
     Longest,
     /// Active queue management.
     Aqm,

@@ -37,6 +37,8 @@ pub use node::{NodeCounts, NodeSpec, PortSpec};
 
 /// Bytes that a turn of weight 1 earns: less than a frame, so that turns are short.
 const QUANTUM: i32 = 1514;
+/// Packets that make room for one that comes, at most: a push is a bounded number of steps.
+pub const MOST_SHED: usize = 64;
 /// The bit of a timer's number that tells nodes from leaves.
 const OF_NODE: u32 = 1 << 31;
 
@@ -116,6 +118,8 @@ pub struct Tree<T> {
     /// When frames were pulled last, in nanoseconds.
     now: u64,
     limits: TreeLimits,
+    /// Frames that may make room for others until that is set again.
+    may_shed: usize,
     none: T,
 }
 
@@ -140,8 +144,14 @@ impl<T: Copy> Tree<T> {
             next_port: 0,
             now,
             limits,
+            may_shed: usize::MAX,
             none,
         }
+    }
+
+    /// So many frames may make room for others until this is called again, as many as the caller has room for.
+    pub fn set_may_shed(&mut self, frames: usize) {
+        self.may_shed = frames;
     }
 
     /// Frames that wait.
@@ -393,8 +403,8 @@ impl<T: Copy> Tree<T> {
         }
     }
 
-    /// Lets a frame wait in a class of a leaf: it is taken. Where a bound is reached, frames of the longest queue make room: they
-    /// are given to `shed`, with the labels of their leaves.
+    /// Lets a frame wait in a class of a leaf: it is taken. Where a bound is reached, frames of the longest queue make room, up to
+    /// [`MOST_SHED`]: they are given to `shed`, with the labels of their leaves.
     ///
     /// # Errors
     /// Why not; then it stays.
@@ -405,6 +415,40 @@ impl<T: Copy> Tree<T> {
         class: u8,
         frame: &mut Frame,
         now: u64,
+        shed: impl FnMut(Frame, T),
+    ) -> Result<(), Refused> {
+        self.enter((id, class), frame, now, true, shed)
+    }
+
+    /// The same for a frame that waited at another worker, or in another process: the buffer of its port is no bound, as it was in
+    /// that buffer already. Frames that come later make up for the excess.
+    ///
+    /// # Errors
+    /// Why not; then it stays.
+    pub fn put(
+        &mut self,
+        id: u32,
+        class: u8,
+        frame: &mut Frame,
+        now: u64,
+        shed: impl FnMut(Frame, T),
+    ) -> Result<(), Refused> {
+        self.enter((id, class), frame, now, false, shed)
+    }
+
+    /// Publishes what is held for each port, so that other workers go by it at once.
+    pub fn publish(&mut self, now: u64) {
+        self.ports.iter_mut().for_each(|port| port.rest(now));
+    }
+
+    /// Lets a frame wait; `bounded`: the buffer of its port is a bound, too.
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        (id, class): (u32, u8),
+        frame: &mut Frame,
+        now: u64,
+        bounded: bool,
         mut shed: impl FnMut(Frame, T),
     ) -> Result<(), Refused> {
         let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) else { return Err(Refused::Gone) };
@@ -422,10 +466,10 @@ impl<T: Copy> Tree<T> {
             port.turn(now);
         }
         let bytes = u64::from(len);
-        let is_scarce = port.bytes + bytes > port.most || self.bytes + bytes > self.limits.bytes;
+        let is_scarce = bounded && port.bytes + bytes > port.most || self.bytes + bytes > self.limits.bytes;
         let place = self.free;
         let Some(waiting) = self.queue.get_mut(place as usize).filter(|_| !is_scarce) else {
-            return self.push_scarce((at, id, class), (bytes, rank(after)), frame, now, &mut shed);
+            return self.enter_scarce((at, id, class, bounded), (bytes, rank(after)), frame, now, &mut shed);
         };
         // A free place holds no frame.
         std::mem::swap(&mut waiting.frame, frame);
@@ -462,31 +506,36 @@ impl<T: Copy> Tree<T> {
 
     /// The same where the longest queues have to make room for `bytes` in a queue that then has the rank `own`.
     #[inline(never)]
-    fn push_scarce(
+    fn enter_scarce(
         &mut self,
-        (at, id, class): (usize, u32, usize),
+        (at, id, class, bounded): (usize, u32, usize, bool),
         (bytes, own): (u64, u8),
         frame: &mut Frame,
         now: u64,
         shed: &mut dyn FnMut(Frame, T),
     ) -> Result<(), Refused> {
-        if !self.make_room((at, id, class), bytes, own, shed) {
+        if !self.make_room((at, bounded), (bytes, own), shed) {
+            if let Some(leaf) = self.leaves.get_mut(id as usize) {
+                let counts = &mut leaf.queues[class].counts;
+                counts.full = counts.full.saturating_add(1);
+            }
             return Err(Refused::Longest);
         }
-        self.push(id, class as u8, frame, now, shed) // a class of four
+        self.enter((id, class as u8), frame, now, bounded, shed) // a class of four
     }
 
-    /// Drops packets of the longest queues until there is room for `bytes` more in a queue that then has a rank. False: that
-    /// queue is itself the longest, or no other has two packets; its new packet pays.
+    /// Drops packets of the longest queues until there is room for `bytes` more in a queue that then has the rank `own`; `bounded`:
+    /// in the buffer of the port, too. False: that queue is itself the longest, no other has two packets, or [`MOST_SHED`] were
+    /// not enough; its new packet pays.
     fn make_room(
         &mut self,
-        (at, id, class): (usize, u32, usize),
-        bytes: u64,
-        mut own: u8,
+        (at, bounded): (usize, bool),
+        (bytes, mut own): (u64, u8),
         shed: &mut dyn FnMut(Frame, T),
     ) -> bool {
+        let mut left = MOST_SHED.min(self.may_shed);
         loop {
-            let is_full = self.ports.get(at).is_some_and(|port| port.bytes + bytes > port.most);
+            let is_full = bounded && self.ports.get(at).is_some_and(|port| port.bytes + bytes > port.most);
             if !is_full && self.bytes + bytes <= self.limits.bytes && self.free != NONE {
                 return true;
             }
@@ -494,13 +543,8 @@ impl<T: Copy> Tree<T> {
             let top = |port: &Port| port.longest.top();
             let from =
                 if is_full { at } else { (0..self.ports.len()).max_by_key(|n| top(&self.ports[*n])).unwrap_or(at) };
-            let Some(longest) = self.longest_of(from, own) else {
-                if let Some(leaf) = self.leaves.get_mut(id as usize) {
-                    let counts = &mut leaf.queues[class].counts;
-                    counts.full = counts.full.saturating_add(1);
-                }
-                return false;
-            };
+            let Some(longest) = self.longest_of(from, own).filter(|_| left > 0) else { return false };
+            (left, self.may_shed) = (left - 1, self.may_shed - 1);
             let (id, class) = (longest / CLASSES as u32, longest as usize % CLASSES);
             let Some(label) = self.label(id) else { return false };
             let Some(frame) = self.shift(id, class) else { return false };
@@ -511,7 +555,7 @@ impl<T: Copy> Tree<T> {
                 prefetch_index(&self.queue, queue.head as usize);
             }
             shed(frame, label);
-            // Where shorter packets make room for a long one, it is not refused after some of them have.
+            // Where some shorter packets make room for a long one, it is not refused after that.
             own = 0;
         }
     }

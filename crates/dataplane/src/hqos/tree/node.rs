@@ -126,9 +126,9 @@ impl Port {
         }
     }
 
-    /// Nothing waits for it any more: other workers may have its buffer at once.
+    /// Much of what waited for it has gone, or come: other workers go by it at once.
     pub fn rest(&mut self, now: u64) {
-        if let Some(room) = &mut self.room {
+        if let Some(room) = self.room.as_mut().filter(|room| room.published() != self.bytes) {
             room.look(self.bytes, now);
             self.most = room.most();
         }

@@ -335,6 +335,52 @@ fn longest_queue_makes_room_for_others() {
     assert_eq!(rig.tree.counts(1).expect("there")[3].full, 0);
 }
 
+/// What waited elsewhere waits on in full: only what comes new goes by the buffer of the port.
+#[test]
+fn packets_from_elsewhere_wait_beyond_the_buffer() {
+    let leaves = [leaf(0, None), leaf(0, None)];
+    let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &leaves, &[tier()]).with_buffer(40 * MBIT);
+    let Rig { pool, tree, .. } = &mut rig;
+    for _ in 0..300 {
+        let mut frame = pool.make(&[0; 1000]).expect("a buffer");
+        tree.put(0, 3, &mut frame, 0, |_, _| panic!("none makes room")).expect("it waits");
+    }
+    assert_eq!(rig.tree.port_bytes(0), (300_000, 50_000));
+    rig.tree.set_may_shed(1);
+    assert_eq!((rig.try_push(1, 3, 1000), rig.shed.len()), (Some(Refused::Longest), 1), "the caller has room for one");
+    rig.tree.set_may_shed(usize::MAX);
+    // No push drops more than a few, and those that come new wait as soon as the excess is gone.
+    assert_eq!(rig.try_push(1, 3, 1000), Some(Refused::Longest));
+    assert_eq!(rig.shed.len(), 1 + MOST_SHED);
+    let refused = (0..20).filter(|_| rig.try_push(1, 3, 1000).is_some()).count();
+    assert_eq!((refused, rig.tree.backlog(1)[3].0), (2, 18));
+    assert_eq!(rig.tree.port_bytes(0), (50_000, 50_000));
+    rig.longest();
+    // The memory of all queues is a bound for them, too.
+    rig.tree.limits.bytes = 50_000;
+    let mut frame = rig.pool.make(&[0; 1000]).expect("a buffer");
+    let Rig { pool, tree, .. } = &mut rig;
+    assert_eq!(tree.put(0, 3, &mut frame, 0, |_, _| panic!("its own is the longest")), Err(Refused::Longest));
+    pool.give(frame);
+}
+
+#[test]
+fn what_is_gone_is_published_at_once() {
+    let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &[leaf(0, None), leaf(0, None)], &[tier()]);
+    let mut rooms = Room::among(80 * MBIT, 10 * MS, 2, 0);
+    rig.tree.ports[0] = Port::new(PortSpec { lease: None, room: rooms.pop() });
+    (0..40).for_each(|_| rig.push(0, 3, 1000));
+    rig.push(1, 3, 1000);
+    rig.tree.publish(0);
+    rooms[0].look(0, 0);
+    assert_eq!(rooms[0].most(), 59_000);
+    let Rig { pool, tree, .. } = &mut rig;
+    tree.remove(0, |frame| pool.give(frame));
+    tree.publish(0);
+    rooms[0].look(0, 0);
+    assert_eq!(rooms[0].most(), 99_000);
+}
+
 #[test]
 fn memory_is_taken_from_the_port_with_the_longest_queue() {
     let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &[leaf(0, None)], &[tier()]);
