@@ -199,6 +199,17 @@ struct Account {
     key: u64,
     /// What it had used in earlier runs, which workers do not count.
     used: kept::Row,
+    /// What it has used as the ledger has it; none: a release that does not say so has written that.
+    reported: Option<kept::Row>,
+}
+
+impl Account {
+    /// As the ledger has it.
+    fn kept(key: u64, kept: KeptAccount) -> Self {
+        let KeptAccount { id, began, grant, used, about, .. } = kept;
+        let (about, began, reported) = (hand_over::read(about), Time(began), Some(used));
+        Self { id, grant, about, began, interim: 0, unsent: 0, key, used, reported }
+    }
 }
 
 /// Counters of RADIUS.
@@ -253,6 +264,8 @@ pub struct Aaa {
     keeper: Keeper,
     /// Sessions of an earlier run that have not gone on, each with its key in the ledger.
     kept: HashMap<Identity, (u64, KeptAccount)>,
+    /// Those whose subscribers have a newer one: they have ended.
+    older: Vec<(u64, KeptAccount)>,
     /// Whether a server takes accounting reports.
     reports: bool,
     /// As a reload has it; the next turn goes by it.
@@ -279,19 +292,20 @@ impl Aaa {
         if this.reports {
             this.keeper.run(this.run);
         }
-        let mut reports = Vec::new();
+        let (mut reports, mut accounts) = (Vec::new(), Vec::new());
         for (key, kept) in kept {
             this.keeper.taken(key);
             match kept {
                 Kept::Report(report) => reports.push((key, report)),
-                Kept::Account(account) => {
-                    let identity = hand_over::identity(account.of);
-                    this.grants.insert(identity, Grant { at: 0, ..account.grant.clone() });
-                    if let Some((older, _)) = this.kept.insert(identity, (key, *account)) {
-                        this.keeper.forget(older);
-                    }
-                }
+                Kept::Account(account) => accounts.push((key, *account)),
             }
+        }
+        // Of two sessions of a subscriber the newer one goes on. The ledger gives what was written last first.
+        accounts.sort_unstable_by_key(|(key, _)| *key);
+        for (key, account) in accounts {
+            let identity = hand_over::identity(account.of);
+            this.grants.insert(identity, Grant { at: 0, ..account.grant.clone() });
+            this.older.extend(this.kept.insert(identity, (key, account)));
         }
         let has_sessions = !this.kept.is_empty();
         reports.sort_unstable_by_key(|(key, _)| *key);
@@ -309,12 +323,14 @@ impl Aaa {
     pub fn end_others(&mut self, now: Time) {
         /// NAS Reboot (RFC 2866, 5.10).
         const REBOOT: u32 = 11;
-        for (identity, (key, kept)) in std::mem::take(&mut self.kept) {
-            let KeptAccount { id, began, grant, used, .. } = kept;
-            let about = Vec::new();
-            let account = Account { id, grant, about, began: Time(began), interim: 0, unsent: 0, key, used };
+        let mut all = std::mem::take(&mut self.older);
+        for (identity, one) in std::mem::take(&mut self.kept) {
             self.grants.remove(&identity);
-            self.stop_of(&account, &kept::sum(&used, &Usage::default()), now, REBOOT);
+            all.push(one);
+        }
+        for (key, kept) in all {
+            let account = Account::kept(key, kept);
+            self.stop_of(&account, &kept::sum(&account.used, &Usage::default()), now, REBOOT);
         }
     }
 
@@ -346,6 +362,7 @@ impl Aaa {
             backlog: Backlog::default(),
             keeper: Keeper::default(),
             kept: HashMap::new(),
+            older: Vec::new(),
             reports: takes_reports(config),
             following: None,
             run: now.secs(),

@@ -277,7 +277,7 @@ impl Sessions {
         for identity in &all {
             let about = self.about(control, identity);
             if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(identity)) {
-                aaa.update(session.handle, about);
+                aaa.update(session.handle, identity, about);
             }
             self.start_advertisements(identity, None, now);
         }

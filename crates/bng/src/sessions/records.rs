@@ -127,7 +127,7 @@ impl Sessions {
         if changed {
             let about = self.about(control, &identity);
             if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
-                aaa.update(session.handle, about);
+                aaa.update(session.handle, &identity, about);
             }
         }
         self.start_advertisements(&identity, slaac.then_some(record), now);
@@ -212,7 +212,7 @@ impl Sessions {
                 self.sessions.get_mut(&identity).into_iter().for_each(|session| session.mac = mac);
                 let about = self.about(control, &identity);
                 if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
-                    aaa.update(session.handle, about);
+                    aaa.update(session.handle, &identity, about);
                 }
                 self.start_advertisements(&identity, None, now);
                 if let Some(spec) = self.spec(&identity) {

@@ -1,6 +1,7 @@
 //! What servers are told of sessions: start, interim updates, stop (RFC 2866).
 
 use std::cmp::Reverse;
+use std::hash::{BuildHasher, RandomState};
 
 use access::Time;
 use access::subscriber::Identity;
@@ -8,7 +9,8 @@ use radius::Attribute;
 use radius::accounting::{Counters, Report, Status};
 use radius::dictionary::number;
 
-use super::kept::{KeptAccount, row, sum};
+use super::hand_over::{named, written};
+use super::kept::{KeptAccount, Row, row, sum};
 use super::{Aaa, Account};
 use crate::subscribers::Usage;
 
@@ -19,16 +21,19 @@ impl Aaa {
     /// A session begins, or goes on after a crash.
     pub fn start(&mut self, handle: u32, identity: &Identity, about: Vec<Attribute>, now: Time) {
         if let Some((key, kept)) = self.kept.remove(identity) {
-            let KeptAccount { id, began, grant, used, .. } = kept;
-            let account = Account { id, grant, about, began: Time(began), interim: 0, unsent: 0, key, used };
-            self.accounts.insert(handle, account);
-            return self.schedule(handle, now);
+            let kept = Account::kept(key, kept);
+            let is_other = kept.about != about;
+            self.accounts.insert(handle, Account { about, ..kept });
+            if is_other {
+                self.rewrite(handle, identity);
+            }
+            return self.schedule_first(handle, now);
         }
         let grant = self.grants.get(identity).cloned().unwrap_or_default();
         self.next += 1;
         let id = format!("{:08x}-{:x}", self.run, self.next);
-        let mut account =
-            Account { id, grant, about, began: now, interim: 0, unsent: 0, key: 0, used: Default::default() };
+        let (used, reported) = (Row::default(), Some(Row::default()));
+        let mut account = Account { id, grant, about, began: now, interim: 0, unsent: 0, key: 0, used, reported };
         if self.reports {
             account.key = self.keeper.key();
             self.keeper.account(account.key, &self.record(&account, identity));
@@ -52,17 +57,40 @@ impl Aaa {
         }
     }
 
+    /// The next interim report of a session that goes on after a crash. All of them go on at once: theirs are spread over the
+    /// interval.
+    fn schedule_first(&mut self, handle: u32, now: Time) {
+        self.schedule(handle, now);
+        let Some(account) = self.accounts.get_mut(&handle).filter(|account| account.interim > now.0) else { return };
+        let interval = account.interim - now.0;
+        account.interim = now.0 + 1 + RandomState::new().hash_one(handle) % interval;
+        self.interims.push(Reverse((account.interim, handle)));
+    }
+
     /// A session as the ledger keeps it.
     fn record(&self, account: &Account, identity: &Identity) -> KeptAccount {
-        let Account { id, grant, began, used, .. } = account;
-        let began = self.wall(*began).0;
-        KeptAccount { of: super::hand_over::named(identity), id: id.clone(), began, grant: grant.clone(), used: *used }
+        let Account { id, grant, began, used, about, .. } = account;
+        let (of, began, about) = (named(identity), self.wall(*began).0, written(about));
+        KeptAccount { of, id: id.clone(), began, grant: grant.clone(), used: *used, about }
     }
 
     /// What a session has, and is told with its next report.
-    pub fn update(&mut self, handle: u32, about: Vec<Attribute>) {
-        if let Some(account) = self.accounts.get_mut(&handle) {
-            account.about = about;
+    pub fn update(&mut self, handle: u32, identity: &Identity, about: Vec<Attribute>) {
+        let Some(account) = self.accounts.get_mut(&handle).filter(|account| account.about != about) else { return };
+        let before = std::mem::replace(&mut account.about, about);
+        // Its record has it already where the session was taken over just now, without what is known of leases.
+        if !before.is_empty() {
+            self.rewrite(handle, identity);
+        }
+    }
+
+    /// Writes a session's record anew, with the usage that it has.
+    fn rewrite(&mut self, handle: u32, identity: &Identity) {
+        let Some(account) = self.accounts.get(&handle) else { return };
+        // Without a record, or where it is not known what the record says of usage, the next interim report writes it.
+        if let Some(used) = account.reported.filter(|_| self.reports && account.key != 0) {
+            let kept = KeptAccount { used, ..self.record(account, identity) };
+            self.keeper.account(account.key, &kept);
         }
     }
 
@@ -96,6 +124,7 @@ impl Aaa {
                 account.key = self.keeper.key();
             }
             // What workers have counted is added to what was used before the crash: that stays as it is.
+            account.reported = Some(row(&usage));
             let kept = KeptAccount { used: row(&usage), ..self.record(&account, identity) };
             self.keeper.account(account.key, &kept);
         }

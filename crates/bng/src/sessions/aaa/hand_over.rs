@@ -16,13 +16,13 @@ use super::{Aaa, Account, Grant};
 use crate::slow::ControlPacket;
 
 /// Attributes: vendor, code, value.
-type Attributes = Vec<(u32, u8, Vec<u8>)>;
+pub type Attributes = Vec<(u32, u8, Vec<u8>)>;
 
-fn written(attributes: &[Attribute]) -> Attributes {
+pub(super) fn written(attributes: &[Attribute]) -> Attributes {
     attributes.iter().map(|one| (one.vendor, one.code, one.value.clone())).collect()
 }
 
-fn read(attributes: Attributes) -> Vec<Attribute> {
+pub(super) fn read(attributes: Attributes) -> Vec<Attribute> {
     attributes.into_iter().map(|(vendor, code, value)| Attribute { vendor, code, value }).collect()
 }
 
@@ -75,6 +75,9 @@ pub struct AaaState {
     kept: Vec<(u32, u64, Row)>,
     #[serde(default)]
     next_key: u64,
+    /// What sessions have used as the ledger has it, by handle.
+    #[serde(default)]
+    reported: Vec<(u32, Row)>,
 }
 
 impl Aaa {
@@ -103,6 +106,7 @@ impl Aaa {
             given: self.keeper.given().collect(),
             kept: self.accounts.iter().map(|(handle, one)| (*handle, one.key, one.used)).collect(),
             next_key: self.keeper.next_key(),
+            reported: self.accounts.iter().filter_map(|(handle, one)| Some((*handle, one.reported?))).collect(),
             interims: interims.map(|(number, report)| (*number, written(report))).collect(),
             last_interim,
             pending: self.accounting.client.pending_accounts().into_iter().map(pending).collect(),
@@ -127,13 +131,18 @@ impl Aaa {
                 self.interims.push(Reverse((interim, handle)));
             }
             let about = Vec::new();
-            let account =
-                Account { id, grant, about, began: Time(began), interim, unsent, key: 0, used: Row::default() };
+            let (began, key, used, reported) = (Time(began), 0, Row::default(), None);
+            let account = Account { id, grant, about, began, interim, unsent, key, used, reported };
             self.accounts.insert(handle, account);
         }
         for (handle, key, used) in state.kept {
             if let Some(account) = self.accounts.get_mut(&handle) {
                 (account.key, account.used) = (key, used);
+            }
+        }
+        for (handle, reported) in state.reported {
+            if let Some(account) = self.accounts.get_mut(&handle) {
+                account.reported = Some(reported);
             }
         }
         self.keeper.go_on_with(state.next_key, state.given.into_iter());

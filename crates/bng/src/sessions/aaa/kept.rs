@@ -13,7 +13,7 @@ use radius::accounting::{from_record, to_record};
 use serde::{Deserialize, Serialize};
 
 use super::Grant;
-use super::hand_over::Named;
+use super::hand_over::{Attributes, Named};
 use crate::subscribers::Usage;
 
 /// Usage in a row: packets and bytes from the subscriber, packets and bytes to it; each of IPv4 and of IPv6.
@@ -45,6 +45,9 @@ pub struct KeptAccount {
     pub grant: Grant,
     /// What it had used when it was last reported.
     pub used: Row,
+    /// What else its reports say of it: line, hardware address, addresses.
+    #[serde(default)]
+    pub about: Attributes,
 }
 
 /// A record of accounting.

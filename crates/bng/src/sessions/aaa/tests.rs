@@ -284,11 +284,79 @@ fn accounting_goes_on_after_a_crash() {
     assert!(disk.records.is_empty(), "{:?}", disk.records);
 }
 
+fn port_id(line: &[u8]) -> Vec<Attribute> {
+    vec![Attribute::octets(number::NAS_PORT_ID, line)]
+}
+
+/// What servers tell sessions by, beside the identifier: User-Name and NAS-Port-Id of each report that the client has.
+fn lines(aaa: &Aaa) -> Vec<[Option<String>; 2]> {
+    let text = |report: &[Attribute], code: u8| {
+        report.iter().find(|one| one.code == code).and_then(Attribute::to_text).map(str::to_owned)
+    };
+    let of = |report: Vec<Attribute>| [number::USER_NAME, number::NAS_PORT_ID].map(|code| text(&report, code));
+    aaa.accounting.client.pending_accounts().into_iter().map(|pending| of(pending.attributes)).collect()
+}
+
+/// Of two records of one subscriber the newer one goes on, whatever the order they are read in.
+#[test]
+fn newer_of_two_sessions_of_a_line_goes_on() {
+    let (mut disk, of) = (Disk::default(), identity(1));
+    let mut first = disk.started(NOW);
+    first.start(1, &of, port_id(b"older"), NOW);
+    first.start(2, &of, port_id(b"newer"), NOW);
+    disk.sync(&mut first);
+    let kept = disk.records.iter().rev().map(|(key, record)| (*key, Kept::decode(record).expect("a record")));
+    let mut second = Aaa::new(&first.config, Sockets::default(), NOW, (kept, disk.run));
+    second.start(7, &of, port_id(b"newer"), NOW);
+    second.end_others(NOW);
+    disk.sync(&mut second);
+    second.turn(NOW, NOW);
+    let [older, newer, stop] = &reports(&second)[..] else { panic!("{:?}", reports(&second)) };
+    assert_eq!((older.0, newer.0, stop.0), (1, 1, 2));
+    assert_eq!((&older.1, &newer.1), (&stop.1, &second.accounts[&7].id));
+    let lines = lines(&second);
+    assert_eq!(lines[0], lines[2]);
+}
+
+#[test]
+fn sessions_that_go_on_report_at_different_times() {
+    let mut disk = Disk::default();
+    let mut first = disk.started(NOW);
+    (0..200).for_each(|n| first.start(n, &identity(n as u16), port_id(b"line"), NOW));
+    disk.sync(&mut first);
+    let mut second = disk.started(NOW);
+    (0..200).for_each(|n| second.start(n, &identity(n as u16), port_id(b"line"), NOW));
+    let due: Vec<u64> = second.accounts.values().map(|account| account.interim - NOW.0).collect();
+    assert!(due.iter().all(|due| (1..=600_000).contains(due)), "{due:?}");
+    let early = due.iter().filter(|due| **due < 300_000).count();
+    assert!((50..150).contains(&early), "{early} of 200 in the first half");
+}
+
+#[test]
+fn what_changes_of_a_session_is_kept() {
+    let (mut disk, of) = (Disk::default(), identity(1));
+    let mut first = disk.started(NOW);
+    first.start(1, &of, port_id(b"line 1"), NOW);
+    let usage = Usage { up_bytes: [500, 0], ..Usage::default() };
+    first.interim(1, Some(&of), &usage, NOW);
+    first.update(1, &of, port_id(b"line 2"));
+    disk.sync(&mut first);
+    first.update(1, &of, port_id(b"line 2"));
+    assert!(!first.keeper.is_due(), "nothing has changed");
+    let mut second = disk.started(NOW);
+    second.end_others(NOW);
+    disk.sync(&mut second);
+    second.turn(NOW, NOW);
+    assert_eq!(lines(&second)[1][1].as_deref(), Some("line 2"));
+    assert_eq!(reports(&second)[1].2, 500, "usage is not less than was reported");
+}
+
 #[test]
 fn session_that_is_gone_after_a_crash_has_ended() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let mut first = disk.started(NOW);
-    first.start(1, &of, Vec::new(), NOW);
+    decide(&mut first, of, Code::AccessAccept);
+    first.start(1, &of, port_id(b"acc:100.1"), NOW);
     let usage = Usage { up_bytes: [500, 0], ..Usage::default() };
     first.interim(1, Some(&of), &usage, NOW);
     disk.sync(&mut first);
@@ -299,5 +367,8 @@ fn session_that_is_gone_after_a_crash_has_ended() {
     second.turn(later, NOW);
     let [start, stop] = &reports(&second)[..] else { panic!("{:?}", reports(&second)) };
     assert_eq!((start.0, stop.0, &stop.1, stop.2), (1, 2, &start.1, 500));
+    let lines = lines(&second);
+    assert_eq!(lines[0], lines[1], "the same session to a server");
+    assert_eq!(lines[1], [Some("line 7".to_owned()), Some("acc:100.1".to_owned())]);
     assert_eq!(disk.started(later).accounts.len(), 0);
 }
