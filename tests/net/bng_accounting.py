@@ -174,8 +174,8 @@ def records(path):
     for block in open(path).read().split("\n\n"):
         pairs = re.findall(r"^\t([\w-]+) = (.*)$", block, re.MULTILINE)
         if pairs:
-            # How often it was sent, signed, by which socket, and when the server took it: all others are the report's.
-            own = ("Acct-Delay-Time", "Message-Authenticator", "Timestamp", "Acct-Unique-Session-Id", "Tmp-String-9", "Packet-Src-IP-Address")
+            # Signed, by which socket it was sent, and when the server took it: all others are the report's.
+            own = ("Message-Authenticator", "Timestamp", "Tmp-String-9", "Packet-Src-IP-Address")
             found.append({name: value.strip('"') for name, value in pairs if name not in own})
     return found
 
@@ -205,14 +205,22 @@ def judged(path, lines):
             twice += max(0, len(some) - 1)
         if not stops:
             continue
+        # FreeRADIUS tells sessions by these, and by Acct-Session-Id and NAS-Identifier.
+        for name in ("Acct-Unique-Session-Id", "User-Name", "NAS-Port-Id", "NAS-Identifier", "Calling-Station-Id"):
+            if starts and starts[0].get(name) != stops[0].get(name):
+                wrong.append(f"{id}: {name} of its start is {starts[0].get(name)}, of its stop {stops[0].get(name)}")
+        if "NAS-Port-Id" not in stops[0] or not stops[0].get("User-Name"):
+            wrong.append(f"{id}: no NAS-Port-Id or User-Name in its stop: {stops[0]}")
         before = max([octets(record) for record in interims], default=0)
         if octets(stops[0]) < before:
             wrong.append(f"{id}: {octets(stops[0])} octets in its stop, {before} in a report before")
-        line = starts[0]["NAS-Port-Id"] if starts else ""
+        line = stops[0].get("NAS-Port-Id", "")
         used[line] = used.get(line, 0) + octets(stops[0])
     for n, line in lines.items():
         if used.get(f"acc:100.{n}", 0) > line.sent:
             wrong.append(f"line {n}: {used[f'acc:100.{n}']} octets accounted, {line.sent} sent")
+        if line.bound > 0 and f"acc:100.{n}" not in used:
+            wrong.append(f"line {n}: {line.bound} leases, no session")
     sums |= {"sent again": twice, "octets sent": sum(line.sent for line in lines.values()), "octets accounted": sum(used.values())}
     return wrong, sums
 
