@@ -28,6 +28,8 @@ pub const TARGET_BURST: usize = 32;
 const ON_THEIR_WAY: usize = 128;
 /// Turns of each.
 const TURNS: usize = 2;
+/// A turn of a round trip that fails is tried so often: packets on their way may all be lost while the two ends begin.
+const TRIES: usize = 3;
 /// Of a turn, the times that are read.
 const PARTS: u32 = 4;
 /// The longest time until a link is up, or a peer has its socket.
@@ -154,14 +156,17 @@ pub fn io_cost(
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..TURNS {
             steps.next(format!("testpmd, {link}"))?;
-            let far = FarEnd::start(&place, peer_cpu.unwrap_or(cpu), theirs)?;
-            let (driver, arguments) = far.device(ours);
-            times[0].extend(place.testpmd(&format!("{driver}0,{arguments}"), 8192, 32, "start tx_first 4")?);
-            drop(far);
+            times[0].extend(tried(|| {
+                let far = FarEnd::start(&place, peer_cpu.unwrap_or(cpu), theirs)?;
+                let (driver, arguments) = far.device(ours);
+                place.testpmd(&format!("{driver}0,{arguments}"), 8192, 32, "start tx_first 4")
+            })?);
             steps.next(format!("weir, {link}"))?;
-            let far = FarEnd::start(&place, peer_cpu.unwrap_or(cpu), theirs)?;
-            let (driver, arguments) = far.device(ours);
-            times[1].extend(place.weir(&driver, &arguments, 8192, ON_THEIR_WAY)?);
+            times[1].extend(tried(|| {
+                let far = FarEnd::start(&place, peer_cpu.unwrap_or(cpu), theirs)?;
+                let (driver, arguments) = far.device(ours);
+                place.weir(&driver, &arguments, 8192, ON_THEIR_WAY)
+            })?);
         }
         let [testpmd_ns, weir_ns] = times.map(median);
         cost.round_trips.push(RoundTrip {
@@ -172,6 +177,16 @@ pub fn io_cost(
         });
     }
     Ok(cost)
+}
+
+fn tried<T>(mut turn: impl FnMut() -> Result<T, BenchError>) -> Result<T, BenchError> {
+    let mut tries = 1;
+    loop {
+        match turn() {
+            Err(BenchError::Lab { .. } | BenchError::Load(_)) if tries < TRIES => tries += 1,
+            done => return done,
+        }
+    }
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -288,7 +303,8 @@ impl Place<'_> {
         command.args([format!("--burst={burst}"), format!("--total-num-mbufs={mbufs}")]);
         // It ends when its input does.
         let said = self.hear(&mut command, |input| drop(self.steer(input, start)))?;
-        times(&rates(&said)).ok_or_else(|| failed(self.testpmd, &said))
+        let rates = rates(&said);
+        times(&rates).ok_or_else(|| failed(self.testpmd, &format!("{said}\nit received {rates:?} packets a second")))
     }
 
     fn steer(&self, mut input: ChildStdin, start: &str) -> std::io::Result<()> {
