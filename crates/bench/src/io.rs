@@ -1,7 +1,7 @@
 //! What a DPDK port costs beside dpdk-testpmd in its `io` mode, both in turns on one CPU: `weir bench io --port dpdk`.
 //!
-//! Packets go out by the port they came in by. Of a ring or of the null device they never leave memory: the difference is
-//! the cost of the port itself. By shared memory another process, testpmd on another CPU, sends them back.
+//! Packets go out by the port they came in by. Of a ring or of the null device they never leave memory: the difference
+//! is the cost of the port itself. By shared memory another process, testpmd on another CPU, sends them back.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
