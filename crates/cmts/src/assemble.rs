@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use dataplane::config::{ConfigError, wrong};
+use dataplane::config::{ConfigError, parse_prefix, wrong};
 use dataplane::forward::Plan;
 use dataplane::hqos;
 use engine::{HandOff, Overlap, Steer};
@@ -154,15 +154,21 @@ pub fn shares(config: &Config, spec: &ModemSpec) -> Vec<(u16, Box<ModemSpec>)> {
 }
 
 /// Whose each port's packets are: those from the network by their destination, those of devices by their pseudowire, where it
-/// is not over UDP.
+/// is over IPv4 itself, not over UDP or IPv6.
 pub fn flows(config: &Config, owners: &Steer) -> Vec<Flows> {
+    let is_over_ip = config.service_group.iter().any(|group| group.carrier == Carrier::Ip);
+    let has4 = |port: &Port| {
+        let of = |text: &String| parse_prefix(text).is_some_and(|(address, _)| address.is_ipv4());
+        port.addresses.iter().any(of)
+    };
     let of = |port: &Port| {
         // It was checked.
         let tags = port.vlan.as_ref().and_then(|vlan| vlan.tags().ok()).unwrap_or_default().len() / TAG_LEN;
         let tags = tags as u8; // two at most
         match port.role {
             Role::Network => to_addresses(Flows::default(), tags, Role::Network.instance(), owners),
-            Role::Rpd => with_ids(Flows::default(), tags, &[FlowKey::Session], owners),
+            Role::Rpd if has4(port) && is_over_ip => with_ids(Flows::default(), tags, &[FlowKey::Session], owners),
+            Role::Rpd => Flows::default(),
         }
     };
     config.port.iter().map(of).collect()

@@ -9,7 +9,7 @@ use frame::Pool;
 use port::{Offloads, PortError};
 
 use crate::config::{Buffers, Config};
-use crate::flow::Steering;
+use crate::flow::{Steering, Told};
 use crate::packets::{self, Packets, Stock};
 use crate::{eal, offload, sys};
 
@@ -76,7 +76,10 @@ pub struct Device {
     pub interrupts: bool,
     /// What is left to it.
     pub offloads: Offloads,
+    /// Held over calls into the driver: of [`Device::steer`] alone.
     steering: Mutex<Steering>,
+    /// What is told of it, as of the last change that is done.
+    told: Mutex<Told>,
     /// It does not stand still.
     started: AtomicBool,
     closed: AtomicBool,
@@ -128,6 +131,7 @@ impl Device {
             interrupts: false,
             offloads,
             steering: Mutex::default(),
+            told: Mutex::default(),
             started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             copy: None,
@@ -271,9 +275,17 @@ impl Device {
         COUNT_REFUSED.contains(&self.driver.as_str())
     }
 
-    /// How it steers.
-    pub fn steering(&self) -> MutexGuard<'_, Steering> {
-        self.steering.lock().unwrap_or_else(|e| e.into_inner())
+    /// Looks at how it steers, or changes it; waits for others that do.
+    pub fn steer<R>(&self, with: impl FnOnce(&mut Steering) -> R) -> R {
+        let mut steering = self.steering.lock().unwrap_or_else(|e| e.into_inner());
+        let done = with(&mut steering);
+        *self.told.lock().unwrap_or_else(|e| e.into_inner()) = steering.told();
+        done
+    }
+
+    /// What is told of how it steers. Waits for no driver.
+    pub fn told(&self) -> Told {
+        self.told.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// Whether the link is up.
@@ -310,7 +322,7 @@ impl Device {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.steering().clear(self.port);
+        self.steer(|steering| steering.clear(self.port));
         let mut packets = [sys::Packet::default(); frame::BURST];
         let mut cut = 0;
         // Some drivers forget what waits to be received.

@@ -23,12 +23,25 @@ struct Installed {
     at: NonNull<sys::Flow>,
 }
 
+/// What is told of how a device steers.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// For people; empty where there was nothing to steer by.
+    pub words: String,
+    /// Why it does not, though it was asked to.
+    pub refused: Option<String>,
+}
+
 /// How a device steers.
 #[derive(Default)]
 pub struct Steering {
     /// Each port's worker and queue.
     members: Vec<(u16, u16)>,
+    /// Each of several queues has a port: from then on the device is asked, at every change anew.
+    asked: bool,
     installed: Vec<Installed>,
+    /// Not wanted any more, and the device did not destroy them.
+    stuck: Vec<Installed>,
     /// Why it does not, though it was asked to.
     refused: Option<String>,
 }
@@ -41,7 +54,8 @@ impl Steering {
     /// A port was opened. With that of the device's last queue, the device is asked to steer.
     pub fn join(&mut self, port: u16, queues: u16, member: (u16, u16), flows: &Flows) {
         self.members.push(member);
-        if self.members.len() == usize::from(queues) && queues > 1 && !flows.is_empty() {
+        if self.members.len() == usize::from(queues) && queues > 1 {
+            self.asked = true;
             // The reason is kept.
             let _ = self.change(port, flows);
         }
@@ -50,7 +64,7 @@ impl Steering {
     /// Makes the rules those of `flows`; returns how many there are.
     ///
     /// # Errors
-    /// Why the device refuses: it has no rules any more.
+    /// Why the device refuses: it has no rules any more, but those that it does not destroy.
     pub fn change(&mut self, port: u16, flows: &Flows) -> Result<usize, String> {
         let done = self.wanted(flows).and_then(|wanted| self.replace(port, &wanted));
         if let Err(why) = &done {
@@ -82,8 +96,9 @@ impl Steering {
             make(port, rule, *queue, true)?;
         }
         let stays = |at: &Installed| wanted.contains(&(at.rule, at.queue));
-        let gone: Vec<Installed> = self.installed.extract_if(.., |at| !stays(at)).collect();
-        gone.into_iter().for_each(|at| destroy(port, &at));
+        self.installed.extend(self.stuck.extract_if(.., |at| stays(at)));
+        self.stuck.extend(self.installed.extract_if(.., |at| !stays(at)));
+        self.stuck.retain(|at| !destroy(port, at));
         for (rule, queue) in wanted {
             if !self.installed.iter().any(|at| (at.rule, at.queue) == (*rule, *queue)) {
                 let at = make(port, rule, *queue, false)?;
@@ -95,27 +110,24 @@ impl Steering {
 
     /// Takes all rules back; before the device is closed too.
     pub fn clear(&mut self, port: u16) {
-        self.installed.drain(..).for_each(|at| destroy(port, &at));
+        self.stuck.append(&mut self.installed);
+        self.stuck.retain(|at| !destroy(port, at));
     }
 
-    /// Whether it steers.
-    pub fn is_on(&self) -> bool {
-        !self.installed.is_empty()
-    }
-
-    /// For people; nothing where there was nothing to steer by.
-    pub fn words(&self) -> String {
-        match (&self.refused, self.installed.len()) {
+    /// What is told of it.
+    pub fn told(&self) -> Told {
+        let words = match (&self.refused, self.installed.len()) {
             (Some(why), _) => format!(", no rte_flow rules: {why}"),
             (None, 0) => String::new(),
             (None, 1) => ", 1 rte_flow rule".to_owned(),
             (None, count) => format!(", {count} rte_flow rules"),
-        }
-    }
-
-    /// Why it does not steer, though it was asked to.
-    pub fn refused(&self) -> Option<String> {
-        self.refused.clone()
+        };
+        let stuck = match self.stuck.len() {
+            0 => "",
+            1 => ", 1 rule could not be taken back",
+            count => &format!(", {count} rules could not be taken back"),
+        };
+        Told { words: words + stuck, refused: self.refused.clone() }
     }
 }
 
@@ -142,19 +154,23 @@ fn make(port: u16, rule: &FlowRule, queue: u16, only_ask: bool) -> Result<NonNul
     })
 }
 
-fn destroy(port: u16, at: &Installed) {
-    // SAFETY: the rule is the device's, which is open, and is destroyed once.
-    unsafe { sys::weir_flow_destroy(port, at.at.as_ptr()) };
+/// False: the device still has it.
+fn destroy(port: u16, at: &Installed) -> bool {
+    // SAFETY: the rule is the device's, which is open, and has not been destroyed.
+    let failed = unsafe { sys::weir_flow_destroy(port, at.at.as_ptr()) };
+    crate::eal::forget_log();
+    failed == 0
 }
 
-/// Whether an open device steers.
+/// Whether an open device steers, or is asked to at the next change.
 pub fn is_on(device: &str) -> bool {
     let all = device::lock();
     let device = all.as_ref().and_then(|all| all.get(device)?.upgrade());
-    device.is_some_and(|device| device.steering().is_on())
+    device.is_some_and(|device| device.steer(|steering| steering.asked))
 }
 
-/// Has an open device, if it steers, do so by other owners: see [`port::flows::change_flows`].
+/// Has an open device steer by other owners, if each of its queues has a port: see [`port::flows::change_flows`]. One
+/// that has refused is asked again; that it refuses still, for the same reason, is no news and no error.
 ///
 /// # Errors
 /// [`PortError::Device`]: why it refuses.
@@ -162,15 +178,16 @@ pub fn change(device: &str, flows: &Flows) -> Result<usize, PortError> {
     // Nobody closes the device meanwhile.
     let all = device::lock();
     let Some(device) = all.as_ref().and_then(|all| all.get(device)?.upgrade()) else { return Ok(0) };
-    let mut steering = device.steering();
-    if !steering.is_on() {
-        return Ok(0);
-    }
-    let changed = steering.change(device.port, flows).map_err(|why| PortError::Device {
-        doing: format!("changing the rte_flow rules of DPDK device {}", device.name),
-        why,
-        advice: "workers hand packets over until the gateway is started again".to_owned(),
+    let (before, changed) = device.steer(|steering| {
+        let before = steering.refused.clone();
+        (before, if steering.asked { steering.change(device.port, flows) } else { Ok(0) })
     });
-    drop(steering);
-    changed
+    match changed {
+        Err(why) if before.as_ref() == Some(&why) => Ok(0),
+        changed => changed.map_err(|why| PortError::Device {
+            doing: format!("changing the rte_flow rules of DPDK device {}", device.name),
+            why,
+            advice: "workers hand packets over; the device is asked again at the next change of owners".to_owned(),
+        }),
+    }
 }

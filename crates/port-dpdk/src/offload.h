@@ -80,9 +80,11 @@ static inline void weir_make_sum(struct rte_mbuf *m)
 	udp->dgram_cksum = rte_ipv6_udptcp_cksum(ip, udp);
 }
 
-/* Lets the driver see to packets that it is to do something about; what it refuses is done here. */
-static inline void weir_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+/* Lets the driver see to packets (64 at most) that it is to do something about; what it refuses is done here. Returns those
+ * whose checksum the device makes, a bit each. */
+static inline uint64_t weir_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
+	uint64_t by_device = 0;
 	uint16_t done = 0;
 
 	while (done < n) {
@@ -94,6 +96,10 @@ static inline void weir_prepare(uint16_t port, uint16_t queue, struct rte_mbuf *
 				done++;
 		}
 	}
+	for (uint16_t i = 0; i < n; i++)
+		if (mbufs[i]->ol_flags & RTE_MBUF_F_TX_UDP_CKSUM)
+			by_device |= UINT64_C(1) << i;
+	return by_device;
 }
 
 #endif

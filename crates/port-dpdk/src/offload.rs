@@ -55,6 +55,8 @@ pub struct Counts {
     pub bad: u64,
     /// Sent, the checksum made by the device.
     pub left: u64,
+    /// Its unfinished checksum could not be completed: it is wrong, and so the receiver finds it.
+    pub unfinished: u64,
 }
 
 impl Counts {
@@ -67,6 +69,9 @@ impl Counts {
         if of.complete_udp6 {
             tell("tx_checksum_left", self.left);
         }
+        if self.unfinished > 0 {
+            tell("tx_checksum_unfinished", self.unfinished);
+        }
     }
 
     /// The length of the link header of a frame to be sent whose checksum is left to the device. 0: it was made here,
@@ -75,12 +80,9 @@ impl Counts {
     pub fn leave(&mut self, arena: &Arena, frame: &mut Frame, of: Offloads) -> u8 {
         let bytes = arena.bytes_mut(frame);
         let at = udp6_at(bytes).filter(|_| of.complete_udp6);
-        match at {
-            Some(_) => self.left += 1,
-            None => {
-                port::complete_checksum(bytes);
-                frame.meta.flags &= !flags::UDP_SUM_LEFT;
-            }
+        if at.is_none() {
+            self.unfinished += u64::from(!port::complete_checksum(bytes));
+            frame.meta.flags &= !flags::UDP_SUM_LEFT;
         }
         at.unwrap_or(0)
     }

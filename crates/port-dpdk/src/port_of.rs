@@ -89,7 +89,8 @@ impl DpdkPort {
                 return Err(error);
             }
         };
-        device.steering().join(device.port, device.queues, (cx.worker, config.queue), &cx.flows);
+        let member = (cx.worker, config.queue);
+        device.steer(|steering| steering.join(device.port, device.queues, member, &cx.flows));
         let copies = device.copies().is_some();
         if copies {
             stock.empty(cx.pool);
@@ -345,7 +346,10 @@ impl Port for DpdkPort {
         // in `batch`.
         let sent = usize::from(unsafe {
             match copies {
-                None => sys::weir_tx(self.stock.raw(), self.port, self.queue, packets, n),
+                None => {
+                    let left = &raw mut self.sums.left;
+                    sys::weir_tx(self.stock.raw(), self.port, self.queue, packets, n, left)
+                }
                 Some(mempool) => {
                     let stride = self.arena.shape().stride;
                     sys::weir_tx_copy(mempool, self.arena.base(), stride, self.port, self.queue, packets, n)
@@ -404,10 +408,9 @@ impl Port for DpdkPort {
 
     fn caps(&self) -> Caps {
         let idle = if self.interrupt.is_some() { "interrupts" } else { "no interrupts" };
-        let steering = self.device.as_ref().map(|device| device.steering());
-        let words = steering.as_ref().map(|steering| steering.words()).unwrap_or_default();
-        let unsteered = steering.and_then(|steering| steering.refused());
-        Caps { detail: format!("{}{words}, {idle}", self.what), unsteered, ..self.caps.clone() }
+        let told = self.device.as_ref().map(|device| device.told()).unwrap_or_default();
+        let detail = format!("{}{}, {idle}", self.what, told.words);
+        Caps { detail, unsteered: told.refused, ..self.caps.clone() }
     }
 
     fn counters(&self) -> PortCounters {

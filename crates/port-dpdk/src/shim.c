@@ -380,11 +380,14 @@ uint16_t weir_rx(struct weir_stock *stock, uint16_t port, uint16_t queue, struct
 	return n;
 }
 
-/* Sends packets (64 at most); returns how many the driver accepted: their mbufs are the driver's. */
-uint16_t weir_tx(struct weir_stock *stock, uint16_t port, uint16_t queue, const struct weir_packet *packets, uint16_t n)
+/* Sends packets (64 at most); returns how many the driver accepted: their mbufs are the driver's. `made` counts those of them
+ * whose checksum the device makes. */
+uint16_t weir_tx(struct weir_stock *stock, uint16_t port, uint16_t queue, const struct weir_packet *packets, uint16_t n,
+	uint64_t *made)
 {
 	const struct weir_pool *pool = stock->pool;
 	struct rte_mbuf *mbufs[BURST];
+	uint64_t by_device = 0;
 	uint16_t sent;
 	uint8_t left = 0;
 
@@ -413,9 +416,11 @@ uint16_t weir_tx(struct weir_stock *stock, uint16_t port, uint16_t queue, const 
 	}
 	here = stock;
 	if (unlikely(left != 0))
-		weir_prepare(port, queue, mbufs, n);
+		by_device = weir_prepare(port, queue, mbufs, n);
 	sent = rte_eth_tx_burst(port, queue, mbufs, n);
 	here = NULL;
+	if (unlikely(by_device != 0))
+		*made += (unsigned int)__builtin_popcountll(sent < 64 ? by_device & ((UINT64_C(1) << sent) - 1) : by_device);
 	stock->out += sent;
 	return sent;
 }
@@ -546,7 +551,7 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* Interrupts what this thread waits for after `ms`, and then again and again; 0: never. */
+/* Interrupts what this thread waits for after `ms`, and then again and again; 0: never. -EAGAIN: it would wait for ever. */
 static int hurry_begin(timer_t *timer, sigset_t *before, uint32_t ms)
 {
 	struct sigaction action = { .sa_handler = nothing };	/* without SA_RESTART: calls end with EINTR */
@@ -556,8 +561,10 @@ static int hurry_begin(timer_t *timer, sigset_t *before, uint32_t ms)
 	sigset_t hurry;
 
 	event._sigev_un._tid = gettid();
-	if (ms == 0 || sigaction(HURRY, &action, NULL) != 0 || timer_create(CLOCK_MONOTONIC, &event, timer) != 0)
+	if (ms == 0)
 		return 0;
+	if (sigaction(HURRY, &action, NULL) != 0 || timer_create(CLOCK_MONOTONIC, &event, timer) != 0)
+		return -EAGAIN;
 	sigemptyset(&hurry);
 	sigaddset(&hurry, HURRY);
 	pthread_sigmask(SIG_UNBLOCK, &hurry, before);
@@ -567,7 +574,7 @@ static int hurry_begin(timer_t *timer, sigset_t *before, uint32_t ms)
 
 static void hurry_end(int begun, timer_t timer, const sigset_t *before)
 {
-	if (!begun)
+	if (begun <= 0)
 		return;
 	timer_delete(timer);
 	pthread_sigmask(SIG_SETMASK, before, NULL);
@@ -585,6 +592,8 @@ int weir_device_start(struct weir_stock *stock, uint16_t port, uint32_t ms, int 
 	if (again)
 		failed = rte_eth_dev_stop(port);
 	begun = hurry_begin(&timer, &before, ms);
+	if (failed == 0 && begun < 0)
+		failed = begun;
 	if (failed == 0)
 		failed = rte_eth_dev_start(port);
 	hurry_end(begun, timer, &before);

@@ -140,7 +140,7 @@ unsafe extern "C" {
     pub fn weir_stock_gather(stock: *mut Stock);
 
     pub fn weir_rx(stock: *mut Stock, port: u16, queue: u16, packets: *mut Packet, most: u16, cut: *mut u64) -> u16;
-    pub fn weir_tx(stock: *mut Stock, port: u16, queue: u16, packets: *const Packet, n: u16) -> u16;
+    pub fn weir_tx(stock: *mut Stock, port: u16, queue: u16, packets: *const Packet, n: u16, made: *mut u64) -> u16;
     pub fn weir_tx_done(stock: *mut Stock, port: u16, queue: u16);
     pub fn weir_rx_copy(
         base: *mut u8,

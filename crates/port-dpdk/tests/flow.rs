@@ -167,8 +167,64 @@ fn rules_follow_owners_that_change() {
     let error = change_flows(&uri, &vlans(0)).expect_err("refused").to_string();
     assert!(error.contains("the test device has no rules"), "{error}");
     assert_eq!(bench.nics[0].counts().rules, 0);
-    assert!(!is_steered(&uri));
+    // It is asked again, and that it refuses still is no news.
+    assert!(is_steered(&uri));
+    assert_eq!(change_flows(&uri, &vlans(0)).expect("no news"), 0);
+    bench.nics[0].room(64);
+    assert_eq!(change_flows(&uri, &vlans(1)).expect("accepted"), 3);
+    assert_eq!(lead(&mut bench), [0, 0, 1, 1, 1, 1]);
     bench.close();
+}
+
+#[test]
+fn rules_come_to_ports_that_had_nothing_to_steer_by() {
+    let (seats, _) = user_plane(false);
+    let mut bench = Bench::new("empty", seats, &[Flows::default(), Flows::default()], 64);
+    let uri = "dpdk:net_ring_empty0?queue={worker}".parse().expect("a URI");
+    assert!(is_steered(&uri) && bench.nics[0].counts().made == 0);
+    assert!(!bench.workers[0].port(0).expect("a port").caps().detail.contains("rte_flow"));
+    let vlans = Flows::default().with(FlowKey::Vlan, 1, [(0, 2047, 0), (2048, 4095, 1)]);
+    assert_eq!(change_flows(&uri, &vlans).expect("accepted"), 2);
+    let frame = eth(GNB_MAC, N3_MAC).vlan(2048).ip4([10, 0, 3, 9], [10, 0, 3, 7]).udp(1, 2).build();
+    (0..4).for_each(|_| bench.send(0, &frame));
+    assert_eq!(bench.received(), [0, 4]);
+    bench.close();
+}
+
+#[test]
+fn rules_that_are_not_taken_back_are_kept_and_told() {
+    let (seats, _) = user_plane(false);
+    let vlans =
+        |from: u64| Flows::default().with(FlowKey::Vlan, 1, [(from, from + 255, 0), (from + 256, from + 511, 1)]);
+    let bench = Bench::new("clings", seats, &[vlans(0), Flows::default()], 64);
+    let uri = "dpdk:net_ring_clings0?queue={worker}".parse().expect("a URI");
+    let detail = || bench.workers[1].port(0).expect("a port").caps().detail;
+    assert!(detail().contains(", 2 rte_flow rules, no"), "{}", detail());
+    bench.nics[0].clings(true);
+    assert_eq!(change_flows(&uri, &vlans(512)).expect("accepted"), 2);
+    assert!(detail().contains(", 2 rte_flow rules, 2 rules could not be taken back, "), "{}", detail());
+    // Wanted again, they are there already.
+    assert_eq!(change_flows(&uri, &vlans(0)).expect("accepted"), 2);
+    assert_eq!((bench.nics[0].counts().rules, bench.nics[0].counts().made), (4, 4));
+    // What does not lead elsewhere in their place is refused, and then all of them stay.
+    bench.nics[0].room(-1);
+    change_flows(&uri, &vlans(1024)).expect_err("refused");
+    assert!(detail().contains(", 4 rules could not be taken back, "), "{}", detail());
+    // They are tried again.
+    bench.nics[0].clings(false);
+    bench.nics[0].room(64);
+    assert_eq!(change_flows(&uri, &vlans(1024)).expect("accepted"), 2);
+    assert!(!detail().contains("taken back") && bench.nics[0].counts().rules == 2, "{}", detail());
+    bench.close();
+}
+
+/// A network namespace, which goes with it.
+struct Namespace(String);
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
 }
 
 #[test]
@@ -179,10 +235,11 @@ fn tap_refuses_and_says_so() {
         |arguments: &[&str]| assert!(std::process::Command::new("ip").args(arguments).status().expect("ip").success());
     let namespace = format!("weir-flow-{}", std::process::id());
     ip(&["netns", "add", &namespace]);
+    let namespace = Namespace(namespace);
     let flows = Flows::default().with(FlowKey::To4, 0, [(0x0a00_0000, 0x0a7f_ffff, 0), (0x0a80_0000, 0x0aff_ffff, 1)]);
     let mut worker = 0;
     let mut ports = pools.each_mut().map(|pool| {
-        let uri = format!("dpdk:net_tap_flow,iface=wflow?queues=2&queue={worker}&netns={namespace}");
+        let uri = format!("dpdk:net_tap_flow,iface=wflow?queues=2&queue={worker}&netns={}", namespace.0);
         worker += 1;
         open(&uri, pool, worker - 1, &flows)
     });
@@ -194,7 +251,6 @@ fn tap_refuses_and_says_so() {
     ports.iter_mut().zip(&mut pools).for_each(|(port, pool)| port.close(pool));
     drop((ports, pools));
     assert_eq!(arena.in_depot(), 8192);
-    ip(&["netns", "del", &namespace]);
 }
 
 const SUBSCRIBERS_OF_A_GROUP: u32 = 40;

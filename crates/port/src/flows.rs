@@ -176,7 +176,8 @@ fn of(uri: &Uri) -> Option<(&Steered, &str)> {
     DPDK.get().filter(|_| uri.kind() == "dpdk").map(|steered| (steered, name))
 }
 
-/// Whether the device of an open port steers packets to the workers that own them.
+/// Whether the device of an open port steers packets to the workers that own them, or is asked to at the next change of
+/// owners, having refused or had nothing to steer by.
 pub fn is_steered(uri: &Uri) -> bool {
     of(uri).is_some_and(|(steered, name)| (steered.is_on)(name))
 }
@@ -185,7 +186,8 @@ pub fn is_steered(uri: &Uri) -> bool {
 /// stay where they are. Returns how many rules are in force.
 ///
 /// # Errors
-/// [`PortError::Device`]: the device has refused; it steers no more.
+/// [`PortError::Device`]: the device has refused; it steers no more, and is asked again at the next change. That it
+/// refuses again for the same reason is no error.
 pub fn change_flows(uri: &Uri, flows: &Flows) -> Result<usize, PortError> {
     of(uri).map_or(Ok(0), |(steered, name)| (steered.change)(name, flows))
 }

@@ -5,6 +5,7 @@ mod n4;
 mod reassembly;
 mod simulate;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use dataplane::forward::InstanceId;
@@ -358,8 +359,13 @@ impl PortSection for Port {
 impl Port {
     /// What is left to the device where it can do it: the sums over whole packets of tunnels.
     fn offloads(&self) -> Offloads {
-        let has6 = |text: &String| parse_prefix(text).is_some_and(|(address, _)| address.is_ipv6());
-        Offloads { verify_udp: self.verify_outer_checksum, complete_udp6: self.addresses.iter().any(has6) }
+        // Tunnels go from no other address.
+        let has6 = |text: &String| match parse_prefix(text) {
+            Some((IpAddr::V6(address), _)) => !address.is_unicast_link_local(),
+            _ => false,
+        };
+        let is_over6 = self.role == Role::Access && self.addresses.iter().any(has6);
+        Offloads { verify_udp: self.verify_outer_checksum, complete_udp6: is_over6 }
     }
 
     /// The network instance it is in.

@@ -121,7 +121,7 @@ impl Control {
         if let Err(error) = changed {
             tracing::warn!(
                 target: "worker", event = "ports_not_steered", %error,
-                "ports give packets by the owners of before, and workers hand them over: {error}"
+                "ports give packets by the owners of before, or by none, and workers hand them over: {error}"
             );
         }
     }

@@ -41,6 +41,8 @@ struct PortStats {
 pub struct ObservedPort {
     port: Box<dyn Port>,
     stats: Arc<PortStats>,
+    /// Sent with a checksum that was left to another port, and could not be completed.
+    unfinished: u64,
 }
 
 /// How long a reader waits for the worker's next turn: one that sleeps is woken.
@@ -55,7 +57,7 @@ impl ObservedPort {
         let (seen, handed) = (Mutex::default(), Mutex::default());
         let stats = PortStats { wanted, completes: AtomicBool::new(false), seen, hands_over, handed };
         let stats = Arc::new(stats);
-        let observed = Self { port, stats: stats.clone() };
+        let observed = Self { port, stats: stats.clone(), unfinished: 0 };
         observed.show();
         (observed, PortStatsReader(stats))
     }
@@ -63,7 +65,7 @@ impl ObservedPort {
     #[cold]
     fn show(&self) {
         let mut extras = Vec::new();
-        self.port.extras(&mut |name, value| extras.push((name, value)));
+        self.extras(&mut |name, value| extras.push((name, value)));
         let (caps, counters, held) = (self.port.caps(), self.port.counters(), self.port.held());
         *self.stats.lock() = Seen { caps, counters, extras, held };
         if self.stats.hands_over.swap(false, Ordering::Relaxed) {
@@ -73,14 +75,17 @@ impl ObservedPort {
     }
 }
 
-/// Completes checksums that were left to a port, which this one is not.
-fn complete(pool: &Pool, batch: &mut Batch) {
+/// Completes checksums that were left to a port, which this one is not. Returns how many it could not: of those the
+/// receiver finds that they are wrong.
+fn complete(pool: &Pool, batch: &mut Batch) -> u64 {
+    let mut unfinished = 0;
     for frame in batch.frames_mut() {
         if frame.meta.flags & flags::UDP_SUM_LEFT != 0 {
             frame.meta.flags &= !flags::UDP_SUM_LEFT;
-            port::complete_checksum(pool.arena().bytes_mut(frame));
+            unfinished += u64::from(!port::complete_checksum(pool.arena().bytes_mut(frame)));
         }
     }
+    unfinished
 }
 
 impl PortStats {
@@ -140,7 +145,7 @@ impl Port for ObservedPort {
     #[inline]
     fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
         if self.stats.completes.load(Ordering::Relaxed) {
-            complete(pool, batch);
+            self.unfinished += complete(pool, batch);
         }
         self.port.tx_burst(pool, batch)
     }
@@ -163,6 +168,9 @@ impl Port for ObservedPort {
 
     fn extras(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         self.port.extras(tell);
+        if self.unfinished > 0 {
+            tell("tx_checksum_unfinished", self.unfinished);
+        }
     }
 
     fn held(&self) -> usize {

@@ -19,6 +19,7 @@ unsafe extern "C" {
     fn test_nic_new(name: *const c_char, queues: u16, near: *mut c_char, far: *mut c_char, room: usize) -> *mut Raw;
     fn test_nic_room(nic: *mut Raw, room: c_int);
     fn test_nic_gtp(nic: *mut Raw);
+    fn test_nic_clings(nic: *mut Raw, clings: c_int);
     fn test_nic_counts(nic: *const Raw, counts: *mut [u64; 5]);
     fn test_nic_turn(nic: *mut Raw) -> c_uint;
 }
@@ -66,6 +67,12 @@ impl Nic {
     pub fn room(&self, room: i32) {
         // SAFETY: it is there until the program ends.
         unsafe { test_nic_room(self.raw, room) };
+    }
+
+    /// Whether it refuses to destroy rules from now on.
+    pub fn clings(&self, clings: bool) {
+        // SAFETY: as above.
+        unsafe { test_nic_clings(self.raw, clings.into()) };
     }
 
     /// It knows GTP-U by the item GTP alone.

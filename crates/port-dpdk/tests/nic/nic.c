@@ -41,6 +41,8 @@ struct test_nic {
 	int room;
 	/* The item by which it knows GTP-U. */
 	int gtp;
+	/* It destroys no rule. */
+	int clings;
 	int made;
 	int destroyed;
 	uint64_t by_rule;
@@ -111,6 +113,12 @@ struct test_nic *test_nic_new(const char *name, uint16_t queues, char *near, cha
 void test_nic_room(struct test_nic *nic, int room)
 {
 	nic->room = room;
+}
+
+/* Whether it refuses to destroy rules from now on. */
+void test_nic_clings(struct test_nic *nic, int clings)
+{
+	nic->clings = clings;
 }
 
 /* From now on it knows GTP-U by the item GTP alone, as net_mlx5 does. */
@@ -358,6 +366,8 @@ int rte_flow_destroy(uint16_t port, struct rte_flow *flow, struct rte_flow_error
 	int (*next)(uint16_t, void *, void *);
 
 	if (nic != NULL) {
+		if (nic->clings)
+			return refuse(error, EBUSY, "the rule is in use");
 		((struct rule *)flow)->used = 0;
 		nic->destroyed++;
 		return 0;
