@@ -148,7 +148,7 @@ pub(crate) fn owners(config: &Config) -> Result<Steer, AssembleError> {
 }
 
 /// Whose each port's packets are: those from access by their tunnel's endpoint, those from networks by their destination, as
-/// [`crate::local::steer_key`] has it.
+/// `local::steer_key` has it.
 pub fn flows(config: &Config) -> Result<Vec<Flows>, AssembleError> {
     let owners = owners(config)?;
     let instances = config.instances();
