@@ -11,8 +11,8 @@ usage: bng_accounting.py WEIR_BINARY KILLS [LINES [SEED]]
 """
 import ctypes, json, os, random, re, select, signal, socket, struct, sys, tempfile, threading, time
 
-from lab import (broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, receive_tagged, run, start, tagged_socket,
-                 wait_for, within)
+from lab import (broadband_config, broadband_links, expect, freeradius_configured, gateway_runs, gateway_stops, receive_tagged, run, start,
+                 tagged_socket, wait_for, within)
 
 WEIR, KILLS = sys.argv[1], int(sys.argv[2])
 LINES = int(sys.argv[3]) if len(sys.argv) > 3 else 24
@@ -25,11 +25,7 @@ GATEWAY_MAC = bytes.fromhex("02005e000101")
 SERVER = socket.inet_aton("100.64.0.1")
 CHANCE = random.Random(SEED)
 
-CONFIG = f"""
-gateway = "bng"
-control_socket = "{SOCKET}"
-profile = [ {{ name = "home" }} ]
-
+HEAD = f"""
 [process]
 confine = false
 
@@ -43,27 +39,10 @@ interim_seconds = 1
 [[radius.server]]
 address = "127.0.0.1"
 secret = "testing123"
-
-[[port]]
-name = "acc"
-uri = "packet:acc?promisc=on"
-role = "access"
-
-[[port]]
-name = "core"
-uri = "packet:core?promisc=on"
-role = "core"
-addresses = ["198.18.0.1/24"]
-
-[[group]]
-name = "pon"
-ports = ["acc"]
-s_vlans = "100"
-c_vlans = "1-4000"
-ipv4 = ["100.64.0.0/20"]
-gateways = ["100.64.0.1"]
-mac = "02:00:5e:00:01:01"
-profile = "home"
+"""
+CONFIG = broadband_config(
+    SOCKET, lambda name: f"packet:{name}?promisc=on", '{ name = "home" }', core=["198.18.0.1/24"], head=HEAD, s_vlans="100",
+    c_vlans="1-4000", ipv4=["100.64.0.0/20"], ipv6_wan=None, ipv6_pd=None, gateways=["100.64.0.1"]) + """
 [group.sessions]
 lease_seconds = 600
 """
