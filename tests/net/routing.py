@@ -8,7 +8,7 @@
 
 The interface core0 has the port's addresses and hardware address: what FRR sends by it leaves by the port. Everything is made
 here and removed at the end.
-usage: routing.py WEIR_BINARY CASE     CASE: bng upf cmts igp restart
+usage: routing.py WEIR_BINARY CASE     CASE: bng upf cmts igp restart ecmp
 """
 import json, os, re, shutil, signal, sys, tempfile
 
@@ -363,4 +363,42 @@ def restart():
     gateway_stops(child)
     expect("one that ends takes them away", ours() == [], ours())
 
-within(110, NAMESPACES, {"bng": bng, "upf": upf, "cmts": cmts, "igp": igp, "restart": restart}[CASE])
+def ecmp():
+    """Two routers to one prefix: flows are spread over them, and go by the one that is left."""
+    begin()
+    inside(DN, "ip", "link", "add", "link", "dn0", "name", "dn1", "address", "02:00:00:00:02:03", "type", "macvlan", "mode", "bridge")
+    inside(DN, "ip", "address", "add", "198.18.0.3/32", "dev", "dn1")
+    inside(DN, "ip", "link", "set", "dn1", "up")
+    for key in ("arp_ignore=1", "arp_announce=2", "rp_filter=0"):
+        for interface_ in ("all", "dn0", "dn1"):
+            inside(DN, "sysctl", "-qw", f"net.ipv4.conf.{interface_}.{key}")
+    inside(DN, "ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
+    inside(DN, "ip", "route", "add", "100.64.0.0/24", "via", "198.18.0.1")
+    write()
+    child = gateway()
+    os.mkdir(f"{FOLDER}/{RT}")
+    shutil.chown(f"{FOLDER}/{RT}", "frr", "frr")
+    both = [f"ip route 203.0.113.0/24 198.18.0.{n}" for n in (2, 3)]
+    daemons(RT, {"zebra": "", "staticd": "\n".join(both) + "\n"})
+    found = lambda: [route for route in routes()["routes"] if route["prefix"] == "203.0.113.0/24" and route["is_resolved"]]
+    seen = wait_for("both next hops are used", lambda: found() if len(found()) == 2 else [])
+    expect("and are those of one route of the kernel", {route["next_hop"] for route in seen} == {"198.18.0.2", "198.18.0.3"}
+           and all(route["kernel_next_hops"] == 2 for route in seen), seen)
+    subscriber()
+    second = lambda: int(inside(DN, "cat", "/sys/class/net/dn1/statistics/rx_packets"))
+    def answered(what):
+        before = second()
+        for n in range(1, 33):
+            got = ping(SUB, "-c", "2", "-i", "0.2", f"203.0.113.{n}")
+            expect(f"{what}: 203.0.113.{n} answers", " 2 received" in got, got)
+        return second() - before
+    ping(SUB, "-c", "2", "203.0.113.1")
+    took = answered("two routers")
+    expect("each router has its share of 32 flows", 16 <= took <= 48, took)
+    vtysh(RT, "configure terminal", f"no {both[1]}")
+    wait_for("one is withdrawn", lambda: len(found()) == 1)
+    took = answered("one router")
+    expect("flows go by the one that is left", took <= 4, took)
+    gateway_stops(child)
+
+within(110, NAMESPACES, {"bng": bng, "upf": upf, "cmts": cmts, "igp": igp, "restart": restart, "ecmp": ecmp}[CASE])

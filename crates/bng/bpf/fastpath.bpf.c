@@ -381,7 +381,8 @@ static __always_inline int upstream(struct run *run, struct weir_scratch *known,
 	struct user *user = &known->user;
 	__u32 length = length_of(ctx), at = 14 + (known->tags & 12);
 	struct weir_next *next =
-		user->is6 ? route6(session->instance, user->dst6) : route(session->instance, user->dst);
+		user->is6 ? route6(session->instance, user->src6, user->dst6) :
+			     route(session->instance, user->src, user->dst);
 
 	if (!next || user->total > next->mtu || user->ttl < 2)
 		return hand_back(run, session, known->session);

@@ -243,6 +243,7 @@ const KERNELS: &[&str] = &[
     "access/single_tagged",
     "access/spoofed_ipv4",
     "access/untagged",
+    "ports/several_next_hops",
     "rates/accounted_layer2",
     "rates/acl_denied",
     "rates/acls_that_permit",

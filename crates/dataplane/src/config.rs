@@ -125,7 +125,8 @@ impl Default for Frames {
     }
 }
 
-/// A route.
+/// A route. Several to one prefix share its packets: each flow, by its source and destination address, has one of their next
+/// hops (ECMP), of those that answer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {

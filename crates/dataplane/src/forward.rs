@@ -25,8 +25,32 @@ pub use plan::{Plan, Route, Via};
 pub const NONE: u32 = u32::MAX;
 /// Set in a route's value: the destination is on the link of the port in the low bits.
 pub(crate) const ON_LINK: u32 = 1 << 31;
+/// Set beside [`ON_LINK`]: the route has several next hops, by its number in the low bits.
+const SHARED: u32 = 1 << 30;
 /// A route's value: packets for there are not forwarded, whatever the default route says.
 const NOWHERE: u32 = NONE;
+
+/// A number by which flows between two IPv4 addresses are spread over next hops: all packets of a flow take one, fragments
+/// too (RFC 2991). The same in every release and in the in-kernel path: a flow keeps its next hop when a gateway is replaced.
+#[inline(always)]
+fn spread4(from: u32, to: u32) -> u32 {
+    ((u64::from(from) << 32 | u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+/// As [`spread4`], between IPv6 addresses.
+#[inline(always)]
+fn spread6(from: u128, to: u128) -> u32 {
+    let folded = |address: u128| (address >> 64) as u64 ^ (address as u64).rotate_left(32);
+    let mixed = folded(from).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ folded(to);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+/// The part of `count` that a spread number falls into, by equal ranges: of next hops that come and go as few flows as
+/// possible change theirs (RFC 2992).
+#[inline(always)]
+fn part(spread: u32, count: usize) -> usize {
+    (u64::from(spread) * count as u64 >> 32) as usize
+}
 
 /// Whether no host, or none beyond its own link, can have sent from that address: this network, loopback, link-local,
 /// multicast, broadcast (RFC 1812, 5.3.7; RFC 3927, 2.7).
@@ -334,6 +358,8 @@ pub struct Forwarding {
     /// All tunnels.
     pub tunnels: Vec<Tunnel>,
     instances: Vec<Instance>,
+    /// Hops of routes with several next hops: those that are resolved, if any is.
+    shared: Vec<Box<[u32]>>,
     neighbours4: BulkMap<(u32, u32), u32>,
     neighbours6: Vec<BulkMap<u128, u32>>,
 }
@@ -345,11 +371,28 @@ impl Forwarding {
         self.version
     }
 
-    /// The hop towards an IPv4 address.
+    /// The hop towards an IPv4 address; of several next hops that of packets without a source.
     #[inline(always)]
     pub fn hop4(&self, instance: InstanceId, to: u32) -> Result<u32, NoHop> {
+        self.flow_hop4(instance, 0, to).map(|(hop, _)| hop)
+    }
+
+    /// The hop of a packet between two IPv4 addresses, and whether it is every packet's to that destination.
+    #[inline(always)]
+    pub fn flow_hop4(&self, instance: InstanceId, from: u32, to: u32) -> Result<(u32, bool), NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v4.lookup(to)).ok_or(NoHop::NoRoute)?;
-        if target & ON_LINK == 0 { Ok(target) } else { self.on_link4(target, to) }
+        match self.shared_by(target) {
+            _ if target & ON_LINK == 0 => Ok((target, true)),
+            Some(hops) => hops.get(part(spread4(from, to), hops.len())).map(|hop| (*hop, false)).ok_or(NoHop::NoRoute),
+            None => self.on_link4(target, to).map(|hop| (hop, true)),
+        }
+    }
+
+    /// The hops of a route that has several next hops; none: it has not.
+    #[inline(always)]
+    fn shared_by(&self, target: u32) -> Option<&[u32]> {
+        let is_shared = target != NOWHERE && target & (ON_LINK | SHARED) == ON_LINK | SHARED;
+        self.shared.get((target & !(ON_LINK | SHARED)) as usize).filter(|_| is_shared).map(|hops| &**hops)
     }
 
     /// The hop towards an IPv4 address through a gateway, if one look tells it; else a number with [`ON_LINK`] set.
@@ -368,11 +411,21 @@ impl Forwarding {
         self.neighbours4.get((port, to)).ok_or(NoHop::Unresolved { port: port as u8 })
     }
 
-    /// The hop towards an IPv6 address.
+    /// The hop towards an IPv6 address; of several next hops that of packets without a source.
     #[inline]
     pub fn hop6(&self, instance: InstanceId, to: u128) -> Result<u32, NoHop> {
+        self.flow_hop6(instance, 0, to)
+    }
+
+    /// The hop of a packet between two IPv6 addresses.
+    #[inline]
+    pub fn flow_hop6(&self, instance: InstanceId, from: u128, to: u128) -> Result<u32, NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v6.lookup(to)).ok_or(NoHop::NoRoute)?;
-        if target & ON_LINK == 0 { Ok(target) } else { self.on_link6(target, to) }
+        match self.shared_by(target) {
+            _ if target & ON_LINK == 0 => Ok(target),
+            Some(hops) => hops.get(part(spread6(from, to), hops.len())).copied().ok_or(NoHop::NoRoute),
+            None => self.on_link6(target, to),
+        }
     }
 
     /// As [`on_link4`](Self::on_link4).

@@ -175,12 +175,15 @@ where
         if known != NONE {
             return Ok(known);
         }
-        let hop = tables.hop4(instance, ip.dst)?;
-        recent.put(ip.dst, instance, hop);
+        let (hop, is_everyones) = tables.flow_hop4(instance, ip.src, ip.dst)?;
+        if is_everyones {
+            recent.put(ip.dst, instance, hop);
+        }
         return Ok(hop);
     }
     let l3 = usize::from(burst.frame(i).meta.l3);
-    tables.hop6(instance, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()))
+    let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
+    tables.flow_hop6(instance, ip.src6(packet), ip.dst6(packet))
 }
 
 /// Takes one from the TTL or hop limit of the packet, which is not zero, mending the IPv4 checksum.

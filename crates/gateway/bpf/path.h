@@ -372,8 +372,19 @@ static __always_inline __u64 first_route(const struct weir_instance *table, cons
 	return found;
 }
 
+// The place of a flow's next hop among those of its route, as the forwarding tables spread flows: by their addresses.
+static __always_inline __u32 part(__u64 mixed, __u32 count)
+{
+	return count > 1 ? (mixed * 0x9e3779b97f4a7c15ULL >> 32) * count >> 32 : 0;
+}
+
+static __always_inline __u64 folded(const __u64 *address)
+{
+	return address[0] ^ (address[1] << 32 | address[1] >> 32);
+}
+
 // The next station of a packet that goes by its own destination; none: to be found out by the user-space path.
-static __always_inline struct weir_next *route(__u32 instance, __u32 to)
+static __always_inline struct weir_next *route(__u32 instance, __u32 from, __u32 to)
 {
 	struct weir_instance *table = bpf_map_lookup_elem(&instances, &instance);
 	__u64 found = WEIR_ROUTES;
@@ -388,8 +399,11 @@ static __always_inline struct weir_next *route(__u32 instance, __u32 to)
 		return 0;
 	struct weir_route *entry = &table->routes[found & (WEIR_ROUTES - 1)];
 
-	if (entry->kind == WEIR_GATEWAY)
+	if (entry->kind == WEIR_GATEWAY) {
+		found += part((__u64)from << 32 | to, entry->port);
+		entry = &table->routes[found & (WEIR_ROUTES - 1)];
 		return entry->next.valid ? &entry->next : 0;
+	}
 	if (entry->kind != WEIR_ON_LINK)
 		return 0;
 	__u32 at = (to ^ entry->port << 24) * 0x9e3779b1U >> 20 & (WEIR_NEIGHBOURS - 1);
@@ -408,7 +422,7 @@ static __always_inline struct weir_next *route(__u32 instance, __u32 to)
 	return hits ? &link->neighbours[first_of(hits) & (WEIR_WAYS - 1)].next : 0;
 }
 
-static __always_inline struct weir_next *route6(__u32 instance, const __u64 *to)
+static __always_inline struct weir_next *route6(__u32 instance, const __u64 *from, const __u64 *to)
 {
 	struct weir_instance6 *table = bpf_map_lookup_elem(&instances6, &instance);
 	__u64 found = WEIR_ROUTES;
@@ -427,8 +441,11 @@ static __always_inline struct weir_next *route6(__u32 instance, const __u64 *to)
 		return 0;
 	struct weir_route6 *entry = &table->routes[found & (WEIR_ROUTES - 1)];
 
-	if (entry->kind == WEIR_GATEWAY)
+	if (entry->kind == WEIR_GATEWAY) {
+		found += part(folded(from) * 0xd6e8feb86659fd93ULL ^ folded(to), entry->port);
+		entry = &table->routes[found & (WEIR_ROUTES - 1)];
 		return entry->next.valid ? &entry->next : 0;
+	}
 	if (entry->kind != WEIR_ON_LINK)
 		return 0;
 	__u32 at = (to[0] ^ to[1] ^ (__u64)entry->port << 24) * 0x9e3779b97f4a7c15ULL >> 54;

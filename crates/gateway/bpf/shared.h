@@ -80,7 +80,8 @@ struct weir_route {
 	__u32 prefix;
 	__u32 mask;
 	__u32 kind;
-	__u32 port;             /* WEIR_ON_LINK: the port whose neighbours are looked up */
+	__u32 port;             /* WEIR_ON_LINK: the port whose neighbours are looked up; WEIR_GATEWAY: how many next hops it has,
+	                         * each an entry, from the first on */
 	struct weir_next next;  /* WEIR_GATEWAY */
 };
 

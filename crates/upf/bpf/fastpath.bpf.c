@@ -190,7 +190,7 @@ static __always_inline int up4(struct run *run, struct weir_session *session, __
 			return OTHER;
 	}
 	found->rule = rule;
-	found->next = route(rule->instance, user->dst);
+	found->next = route(rule->instance, user->src, user->dst);
 	return 0;
 }
 
@@ -217,7 +217,7 @@ static __always_inline int up6(struct run *run, struct weir_session *session, __
 			return OTHER;
 	}
 	found->rule = rule;
-	found->next = route6(rule->instance, user->dst6);
+	found->next = route6(rule->instance, user->src6, user->dst6);
 	return 0;
 }
 

@@ -37,3 +37,8 @@ fn interior_protocols_pass_the_gateway() {
 fn restart_leaves_no_stale_route() {
     run("restart");
 }
+
+#[test]
+fn flows_are_spread_over_next_hops() {
+    run("ecmp");
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 
-testkit::cases! { hybrid_port, core_vlan, two_vrfs, address_outside_slices }
+testkit::cases! { hybrid_port, core_vlan, two_vrfs, address_outside_slices, several_next_hops }
 
 const HYBRID: Ipv4Addr = Ipv4Addr::new(100, 68, 0, 10);
 
@@ -80,4 +80,37 @@ fn address_outside_slices() -> Case {
         .send("core", &from_router(&down6(sub6, 64)))
         .expect("acc", &line(GW_MAC, SUB_MAC, &down(sub, 63)))
         .expect("acc", &line(GW_MAC, SUB_MAC, &down6(sub6, 63)))
+}
+
+fn several_next_hops() -> Case {
+    const SECOND_MAC: [u8; 6] = [2, 0, 0, 0, 2, 3];
+    let next = |packet: &Packet| eth(NEXT_MAC, GW_MAC).service_vlan(100).vlan(2).carrying(packet);
+    let second = |packet: &Packet| eth(CORE_MAC, SECOND_MAC).carrying(packet);
+    let sub6: Ipv6Addr = "2001:db8:100:1::2".parse().unwrap();
+    case("Two routers to one prefix, and a third that does not answer: each flow has one of the two, by its addresses.")
+        .with(
+            r#"
+            route = [
+              { to = "0.0.0.0/0", via = "198.18.0.254" }, { to = "0.0.0.0/0", via = "198.18.0.253" },
+              { to = "0.0.0.0/0", via = "198.18.0.252" },
+              { to = "::/0", via = "fd00:18::254" }, { to = "::/0", via = "fd00:18::253" },
+            ]
+            neighbour = [
+              { port = "core", address = "198.18.0.254", mac = "02:00:00:00:02:02" },
+              { port = "core", address = "198.18.0.253", mac = "02:00:00:00:02:03" },
+              { port = "core", address = "fd00:18::254", mac = "02:00:00:00:02:02" },
+              { port = "core", address = "fd00:18::253", mac = "02:00:00:00:02:03" },
+            ]
+            "#,
+        )
+        .send("acc", &from_sub(&up(SUB, 64)))
+        .send("acc", &next(&up(NEXT, 64)))
+        .send("acc", &from_sub(&up(SUB, 32)))
+        .send("acc", &from_sub(&up6(SUB_6, 64)))
+        .send("acc", &next(&up6(sub6, 64)))
+        .expect("core", &to_router(&up(SUB, 63)))
+        .expect("core", &second(&up(NEXT, 63)))
+        .expect("core", &to_router(&up(SUB, 31)))
+        .expect("core", &to_router(&up6(SUB_6, 63)))
+        .expect("core", &second(&up6(sub6, 63)))
 }

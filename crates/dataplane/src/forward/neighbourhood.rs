@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-use super::{Forwarding, InstanceId, Plan, Route, prefix4, prefix6};
+use super::{Forwarding, InstanceId, Plan, Route};
 use crate::neighbour::{self, Action, Config, Heard, NeighbourCache, NeighbourMessage, Request, Station, Wanted};
 
 /// A plan, and the neighbours it needs resolved.
@@ -17,6 +17,8 @@ pub struct Neighbourhood {
     configured: Vec<Route>,
     /// Routes that routing protocols have told.
     learnt: Vec<Route>,
+    /// Next hops of routes that have several.
+    alternates: HashSet<(u8, IpAddr)>,
     /// The plan has changed since it was published.
     dirty: bool,
 }
@@ -31,8 +33,8 @@ impl Neighbourhood {
         for (port, address, mac) in plan.neighbours() {
             cache.set_static((*port).into(), *address, *mac, &mut actions);
         }
-        let configured = plan.routes.clone();
-        Self { plan, cache, actions, configured, learnt: Vec::new(), dirty: false }
+        let (configured, alternates) = (plan.routes.clone(), plan.alternates());
+        Self { plan, cache, actions, configured, learnt: Vec::new(), alternates, dirty: false }
     }
 
     /// Ports, routes and neighbours as they are.
@@ -63,19 +65,15 @@ impl Neighbourhood {
     }
 
     fn merge(&mut self) {
-        // A configured prefix may have bits of a host.
-        let prefix = |route: &Route| match route.to {
-            IpAddr::V4(to) => (route.instance, IpAddr::from(prefix4(to.into(), route.len).to_be_bytes()), route.len),
-            IpAddr::V6(to) => (route.instance, IpAddr::from(prefix6(to.into(), route.len).to_be_bytes()), route.len),
-        };
-        let configured: HashSet<_> = self.configured.iter().map(prefix).collect();
+        let configured: HashSet<_> = self.configured.iter().map(Route::prefix).collect();
         let stands_back = |route: &Route| {
-            configured.contains(&prefix(route)) || self.plan.is_connected(route.instance, route.to, route.len)
+            configured.contains(&route.prefix()) || self.plan.is_connected(route.instance, route.to, route.len)
         };
         let learnt = self.learnt.iter().filter(|route| !stands_back(route));
         let routes: Vec<Route> = self.configured.iter().chain(learnt).copied().collect();
         self.dirty |= self.plan.routes != routes;
         self.plan.routes = routes;
+        self.alternates = self.plan.alternates();
     }
 
     /// Takes on the hardware address that the interface of a port has now; returns the frames that tell its link so, with
@@ -158,13 +156,22 @@ impl Neighbourhood {
                 Action::Failed { port, address } => {
                     self.dirty |= self.plan.remove_neighbour(port as u8, address);
                     settled.push(((port, address), false));
+                    self.keep_asking(port, address, now);
                 }
                 Action::Forgotten { port, address } => {
                     self.dirty |= self.plan.remove_neighbour(port as u8, address);
+                    self.keep_asking(port, address, now);
                 }
             }
         }
         settled
+    }
+
+    /// Packets go by the other next hops of a route while one is away: its return is noticed by asking again and again.
+    fn keep_asking(&mut self, port: u16, address: IpAddr, now: u64) {
+        if self.alternates.contains(&(port as u8, address)) {
+            self.cache.want(port, address, now, &mut self.actions);
+        }
     }
 
     /// When [`act`](Self::act) or [`tables`](Self::tables) has something to do next, in nanoseconds; 0: now.

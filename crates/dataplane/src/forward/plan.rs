@@ -11,7 +11,10 @@ use wire::ethernet::Tags;
 
 use crate::encap::LinkEncap;
 
-use super::{Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, Tunnel, prefix4, prefix6};
+use super::{
+    Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, SHARED, Tunnel, part, prefix4, prefix6,
+    spread4, spread6,
+};
 
 /// No router forwards to these: this network, loopback, multicast and broadcast (RFC 1812, 5.3.7; we route no
 /// multicast).
@@ -19,7 +22,8 @@ const NOWHERE4: [(u32, u8); 4] = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0
 /// Unspecified, loopback, link-local and multicast (RFC 4291, 2.5 and 2.7).
 const NOWHERE6: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff << 120, 8)];
 
-/// A route as configured.
+/// A route as configured. Several with one prefix share its packets: each flow, by its addresses, has one of their next hops
+/// (ECMP, RFC 2992).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Routing domain.
@@ -30,6 +34,16 @@ pub struct Route {
     pub len: u8,
     /// Where its packets go.
     pub via: Via,
+}
+
+impl Route {
+    /// Its routing domain and destination prefix; a configured one may have bits of a host.
+    pub fn prefix(&self) -> (InstanceId, IpAddr, u8) {
+        match self.to {
+            IpAddr::V4(to) => (self.instance, Ipv4Addr::from(prefix4(to.into(), self.len)).into(), self.len),
+            IpAddr::V6(to) => (self.instance, Ipv6Addr::from(prefix6(to.into(), self.len)).into(), self.len),
+        }
+    }
 }
 
 /// The next hop of a route.
@@ -141,28 +155,55 @@ impl Plan {
     }
 
     /// The neighbour through which an address is reached: itself on a link, else the longest matching route's
-    /// gateway.
+    /// gateway; of several that of packets without a source.
     pub fn next_hop(&self, instance: InstanceId, to: IpAddr) -> Option<(u8, IpAddr)> {
         if let Some(port) = self.on_link(instance, to) {
             return Some((port, to));
         }
-        let best = self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
-        match best.max_by_key(|r| r.len)?.via {
-            Via::Gateway(via) => Some((self.on_link(instance, via)?, via)),
+        let covering = || self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
+        let longest = covering().map(|r| r.len).max()?;
+        let ways = covering().filter(|r| r.len == longest).filter_map(|route| self.way_of(route, to));
+        let mut ways: Vec<_> = ways.collect();
+        if ways.iter().any(|(port, via)| self.is_resolved(*port, *via)) {
+            ways.retain(|(port, via)| self.is_resolved(*port, *via));
+        }
+        let spread = match to {
+            IpAddr::V4(to) => spread4(0, to.into()),
+            IpAddr::V6(to) => spread6(0, to.into()),
+        };
+        ways.get(part(spread, ways.len())).copied()
+    }
+
+    /// The port and the neighbour that a route leads to; `to` stands for the neighbour where there is no link layer. None: its
+    /// gateway is on no link.
+    fn way_of(&self, route: &Route, to: IpAddr) -> Option<(u8, IpAddr)> {
+        match route.via {
+            Via::Gateway(via) => Some((self.on_link(route.instance, via)?, via)),
             Via::Neighbour { port, address } => Some((port, address)),
             Via::Port(port) => Some((port, to)),
         }
+    }
+
+    fn is_resolved(&self, port: u8, address: IpAddr) -> bool {
+        let is_link = self.ports.get(usize::from(port)).is_some_and(|view| view.peer.is_some());
+        is_link || self.knows(port, address)
+    }
+
+    /// Neighbours that are one of several next hops of a route: packets go by the others while one is away, so that nothing
+    /// but control asks for it.
+    pub(super) fn alternates(&self) -> HashSet<(u8, IpAddr)> {
+        let mut ways: Vec<_> = self.routes.iter().map(|route| (route.prefix(), self.way_of(route, route.to))).collect();
+        ways.sort_unstable();
+        let several = ways.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1).flatten();
+        several.filter_map(|(_, way)| *way).collect()
     }
 
     /// The neighbours that routes and tunnels lead through, with their ports.
     pub(crate) fn next_hops(&self) -> BTreeSet<(u8, IpAddr)> {
         let remotes: HashSet<_> = self.tunnels.iter().map(|tunnel| (tunnel.instance, tunnel.remote)).collect();
         let remotes = remotes.into_iter().filter(|(instance, remote)| self.owner(*instance, *remote).is_none());
-        let routers = self.routes.iter().filter_map(|route| match route.via {
-            Via::Gateway(via) => Some((self.on_link(route.instance, via)?, via)),
-            Via::Neighbour { port, address } => Some((port, address)),
-            Via::Port(_) => None,
-        });
+        let routers = self.routes.iter().filter(|route| !matches!(route.via, Via::Port(_)));
+        let routers = routers.filter_map(|route| self.way_of(route, route.to));
         routers.chain(remotes.filter_map(|(instance, to)| self.next_hop(instance, to))).collect()
     }
 
@@ -232,20 +273,11 @@ impl Plan {
                 enter(&mut instance.v6, *address, *len, target);
             }
         }
-        for route in &self.routes {
-            let way = match route.via {
-                Via::Gateway(via) => self.on_link(route.instance, via).map(|port| (port, via)),
-                Via::Neighbour { port, address } => Some((port, address)),
-                Via::Port(port) => Some((port, route.to)),
-            };
-            let Some((port, via)) = way else { continue };
-            let hop = hop_of(&mut hops, port, via);
-            let instance = &mut instances[usize::from(route.instance)];
-            match route.to {
-                IpAddr::V4(to) => enter(&mut instance.v4, to.into(), route.len, hop),
-                IpAddr::V6(to) => enter(&mut instance.v6, to.into(), route.len, hop),
-            }
-        }
+        let ways = self.routes.iter().filter_map(|route| {
+            let (port, via) = self.way_of(route, route.to)?;
+            Some((route.prefix(), hop_of(&mut hops, port, via)))
+        });
+        let shared = enter_routes(&mut instances, ways.collect(), &hops);
         let tunnels = self
             .tunnels
             .iter()
@@ -262,7 +294,7 @@ impl Plan {
             .collect();
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let version = NEXT.fetch_add(1, Ordering::Relaxed);
-        Forwarding { version, ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
+        Forwarding { version, ports: self.ports.clone(), hops, tunnels, instances, shared, neighbours4, neighbours6 }
     }
 
     /// Whether a prefix is that of one of the VRF's ports.
@@ -301,6 +333,41 @@ impl Plan {
         let pcp = if tags.is_empty() { [0; 8] } else { view.pcp };
         Hop { encap, mtu: view.mtu, port, resolved: to.is_some(), pcp }
     }
+}
+
+/// Enters routes, given by prefix and hop; returns the hops of those that have several.
+fn enter_routes(
+    instances: &mut [Instance],
+    mut ways: Vec<((InstanceId, IpAddr, u8), u32)>,
+    hops: &[Hop],
+) -> Vec<Box<[u32]>> {
+    // Stable: next hops stay in the order of the configuration, and flows with theirs.
+    ways.sort_by_key(|(prefix, _)| *prefix);
+    let mut shared = Vec::new();
+    for same in ways.chunk_by(|a, b| a.0 == b.0) {
+        let is_resolved = |hop: u32| hops.get(hop as usize).is_some_and(Hop::is_resolved);
+        let any = same.iter().any(|(_, hop)| is_resolved(*hop));
+        let mut usable: Vec<u32> = Vec::with_capacity(same.len());
+        for (_, hop) in same {
+            if (!any || is_resolved(*hop)) && !usable.contains(hop) {
+                usable.push(*hop);
+            }
+        }
+        let target = match usable[..] {
+            [hop] => hop,
+            _ => {
+                shared.push(usable.into_boxed_slice());
+                ON_LINK | SHARED | (shared.len() as u32 - 1) // fewer than routes
+            }
+        };
+        let (instance, to, len) = same[0].0;
+        let instance = &mut instances[usize::from(instance)];
+        match to {
+            IpAddr::V4(to) => enter(&mut instance.v4, to.into(), len, target),
+            IpAddr::V6(to) => enter(&mut instance.v6, to.into(), len, target),
+        }
+    }
+    shared
 }
 
 /// Enters a prefix; host bits don't matter, and a length beyond the address's is none.

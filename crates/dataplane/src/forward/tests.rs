@@ -245,3 +245,78 @@ fn learnt_router_of_a_link_local_address_is_asked_for_by_its_port() {
     let outside: IpAddr = [0x2001, 0xdb8, 9, 0, 0, 0, 0, 1].into();
     assert_eq!(neighbourhood.plan().next_hop(1, outside), Some((1, router)));
 }
+
+/// Routers of a route that has three, with their hardware addresses.
+const ROUTERS: [([u8; 4], Mac); 3] =
+    [([10, 0, 6, 2], Mac([2; 6])), ([10, 0, 6, 3], Mac([3; 6])), ([10, 0, 6, 4], Mac([4; 6]))];
+
+fn reply(router: [u8; 4], sender: Mac) -> NeighbourMessage {
+    NeighbourMessage::ArpReply { sender, sender_ip: router.into(), target: [10, 0, 6, 1].into() }
+}
+
+/// A neighbourhood with that route, its routers known to answer.
+fn with_three_routers() -> Neighbourhood {
+    let mut plan = plan();
+    plan.routes = ROUTERS
+        .iter()
+        .map(|(router, _)| Route { instance: 1, to: [0; 4].into(), len: 0, via: Via::Gateway((*router).into()) })
+        .collect();
+    let mut neighbourhood = Neighbourhood::new(plan);
+    assert_eq!(neighbourhood.want_next_hops(0).len(), 3);
+    for (router, mac) in ROUTERS {
+        neighbourhood.hear(1, &reply(router, mac), true, 0);
+    }
+    neighbourhood.act(0, |_, _| {});
+    neighbourhood
+}
+
+/// The router of each of many flows from one address, as the first octet of its hardware address.
+fn routers_of(tables: &Forwarding, flows: u32) -> Vec<u8> {
+    let of = |flow| {
+        let (hop, is_everyones) = tables.flow_hop4(1, 0x6440_0000 + flow, 0x0808_0808).expect("a route");
+        let hop = tables.hop(hop).expect("a hop");
+        assert!(hop.is_resolved() && !is_everyones);
+        hop.encap.bytes()[0]
+    };
+    (0..flows).map(of).collect()
+}
+
+#[test]
+fn flows_are_spread_over_next_hops() {
+    let mut neighbourhood = with_three_routers();
+    let tables = neighbourhood.tables().expect("they have answered");
+    let all = routers_of(&tables, 3000);
+    for mac in [2, 3, 4] {
+        let share = all.iter().filter(|of| **of == mac).count();
+        assert!((900..1100).contains(&share), "{share} of 3000 by {mac}");
+    }
+    assert_eq!(all, routers_of(&tables, 3000), "a flow keeps its router");
+    let to6 = |from: u128| tables.flow_hop6(1, from, 0x2001 << 112);
+    assert_eq!(to6(1), Err(NoHop::NoRoute), "of the other family");
+}
+
+#[test]
+fn flows_of_a_silent_next_hop_go_by_the_others_until_it_answers() {
+    let mut neighbourhood = with_three_routers();
+    let before = routers_of(&neighbourhood.tables().expect("they have answered"), 3000);
+    // Two go on answering whoever asks.
+    let answer = |neighbourhood: &mut Neighbourhood, now: u64, alive: &[usize]| {
+        let mut asked = Vec::new();
+        neighbourhood.act(now, |_, frame| asked.push(frame));
+        for (router, mac) in alive.iter().map(|at| ROUTERS[*at]) {
+            if asked.iter().any(|frame| frame[38..42] == router) {
+                neighbourhood.hear(1, &reply(router, mac), true, now);
+            }
+        }
+        neighbourhood.act(now, |_, _| {});
+    };
+    const SECOND: u64 = 1_000_000_000;
+    (1..60).for_each(|n| answer(&mut neighbourhood, n * SECOND, &[0, 1]));
+    let without = routers_of(&neighbourhood.tables().expect("one is gone"), 3000);
+    assert!(!without.contains(&4));
+    // By equal ranges: half of the second router's flows move beside those of the third.
+    let moved = before.iter().zip(&without).filter(|(before, now)| before != now && **before != 4).count();
+    assert!(moved <= 600, "{moved} flows of the others moved");
+    (60..75).for_each(|n| answer(&mut neighbourhood, n * SECOND, &[0, 1, 2]));
+    assert_eq!(routers_of(&neighbourhood.tables().expect("it is back"), 3000), before);
+}

@@ -368,7 +368,11 @@ impl NeighbourCache {
                 self.take(key);
                 return out.push(Action::Failed { port, address });
             }
-            State::Failed | State::Static => {
+            State::Failed => {
+                self.take(key);
+                return out.push(Action::Forgotten { port, address });
+            }
+            State::Static => {
                 self.take(key);
                 return;
             }

@@ -71,7 +71,8 @@ fn asked_three_times_then_failed_then_asked_anew() {
     assert_eq!(rig.want(HIM), (Wanted::Asked, vec![]));
     assert_eq!(rig.pass(3 * SECOND), [(1000, ask(None)), (2000, ask(None)), (3000, FAILED)]);
     assert_eq!(rig.want(HIM), (Wanted::Unreachable, vec![]));
-    assert_eq!(rig.pass(3 * SECOND), []);
+    let forgotten = Action::Forgotten { port: 1, address: HIM };
+    assert_eq!(rig.pass(3 * SECOND), [(3000, forgotten)]);
     assert!(rig.cache.is_empty());
     assert_eq!(rig.want(HIM), (Wanted::Asked, vec![ask(None)]));
 }

@@ -187,19 +187,19 @@ impl<P: AsRef<FastPath>> Publisher<P> {
             let (number, kind) = (number as u32, if port.peer.is_some() { TO_USER } else { ON_LINK });
             routes.extend(port.v4.iter().map(|(to, len)| route(*to, *len, kind, number, Next::NONE)));
         }
-        for configured in plan.routes.iter().filter(|route| route.instance == instance) {
-            let IpAddr::V4(to) = configured.to else { continue };
-            let Via::Gateway(IpAddr::V4(via)) = configured.via else {
-                routes.push(route(to.into(), configured.len, TO_USER, 0, Next::NONE));
-                continue;
+        for (to, len, ways) in several(plan, instance) {
+            let IpAddr::V4(to) = to else { continue };
+            let next = |via: &Via| match via {
+                Via::Gateway(IpAddr::V4(via)) => Some(self.next(hop_to(plan, tables, instance, (*via).into()), 4)),
+                _ => None,
             };
-            let next = self.next(hop_to(plan, tables, instance, via.into()), 4);
-            routes.push(route(to.into(), configured.len, GATEWAY, 0, next));
+            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
+            routes.extend(shared(ways.iter().map(next).collect()).into_iter().map(entry));
         }
         // Never forwarded, whatever the default route says.
         let nowhere = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xf000_0000, 4)];
         routes.extend(nowhere.map(|(to, len)| route(to, len, TO_USER, 0, Next::NONE)));
-        // Stable: of two with the same prefix, the one entered last counts in the forwarding tables.
+        // Stable: a configured route stands before a port's own prefix.
         routes.reverse();
         routes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
         let mut entry = Instance::new_zeroed();
@@ -323,6 +323,30 @@ fn hop_on(tables: &Forwarding, port: u8, address: u32) -> Option<&Hop> {
 fn hop_to<'a>(plan: &Plan, tables: &'a Forwarding, instance: u16, via: u32) -> Option<&'a Hop> {
     let port = plan.on_link(instance, IpAddr::V4(via.into()))?;
     hop_on(tables, port, via)
+}
+
+/// A network instance's routes by prefix: their ways in the order of the forwarding tables.
+fn several(plan: &Plan, instance: u16) -> Vec<(IpAddr, u8, Vec<Via>)> {
+    let of_instance = plan.routes.iter().filter(|route| route.instance == instance);
+    let mut routes: Vec<_> = of_instance.map(|route| (route.prefix(), route.via)).collect();
+    routes.sort_by_key(|(prefix, _)| *prefix);
+    let same = routes.chunk_by(|a, b| a.0 == b.0);
+    same.map(|same| (same[0].0.1, same[0].0.2, same.iter().map(|(_, via)| *via).collect())).collect()
+}
+
+/// Entries of one prefix, kind, number of next hops and next station each, the last one first: with a next hop that the program
+/// cannot have, one for user space. Of several those that are resolved, if any is.
+fn shared(ways: Option<Vec<Next>>) -> Vec<(u32, u32, Next)> {
+    let Some(ways) = ways else { return vec![(TO_USER, 0, Next::NONE)] };
+    let any = ways.iter().any(|next| next.valid != 0);
+    let mut usable: Vec<Next> = Vec::new();
+    for next in ways {
+        if (!any || next.valid != 0) && !usable.contains(&next) {
+            usable.push(next);
+        }
+    }
+    let count = usable.len() as u32; // at most ROUTES
+    usable.into_iter().rev().map(|next| (GATEWAY, count, next)).collect()
 }
 
 /// Whether a network instance's routes of a family are more than have a place: with tables of routing daemons there is

@@ -1,6 +1,7 @@
 //! The kernel's routes and the gateway's: what daemons have found goes into the forwarding tables, what the gateway serves
 //! into the kernel's.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -27,31 +28,41 @@ pub(super) struct Told {
     failed: bool,
 }
 
-/// A route of the kernel's as the gateway takes it.
+/// Next hops of a prefix at most.
+const MOST_NEXT_HOPS: usize = 64;
+
+/// A route of the kernel's as the gateway takes it: with one next hop, or several that share its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
-    pub(super) route: Route,
+    pub(super) routes: Vec<Route>,
     pub(super) learnt: Learnt,
 }
 
-/// Routes that the gateway takes, the best to each prefix, and how many others there are that it cannot.
+/// Routes that the gateway takes, the best to each prefix, and how many others there are that it cannot. Of equally good ones by
+/// several ports all are: the kernel has one route, and each port sees its part.
 pub(super) fn take(plan: &Plan, routes: &[(PortId, HostRoute)]) -> (Vec<Taken>, usize) {
     let mut best: BTreeMap<(InstanceId, IpAddr, u8), Taken> = BTreeMap::new();
     let mut refused = 0;
     for (port, found) in routes {
-        let view = plan.ports.get(usize::from(*port));
-        let way = view.and_then(|view| Some((view.instance, via(plan, *port, view, found.next_hop?)?)));
         let HostRoute { to, len, metric, protocol, next_hops, .. } = *found;
-        let Some((instance, via)) = way.filter(|(instance, _)| !plan.is_connected(*instance, to, len)) else {
+        let view = plan.ports.get(usize::from(*port)).filter(|view| !plan.is_connected(view.instance, to, len));
+        let route = |view: &PortView, router: IpAddr| {
+            Some(Route { instance: view.instance, to, len, via: via(plan, *port, view, router)? })
+        };
+        let of = |view| found.routers.iter().filter_map(move |router| route(view, *router)).collect();
+        let routes: Vec<Route> = view.map(of).unwrap_or_default();
+        let Some(instance) = routes.first().map(|route| route.instance) else {
             refused += 1;
             continue;
         };
         let learnt = Learnt { protocol, metric, next_hops, port: *port };
-        let taken = Taken { route: Route { instance, to, len, via }, learnt };
-        let entry = best.entry((instance, to, len)).or_insert_with(|| taken.clone());
-        if (metric, *port) < (entry.learnt.metric, entry.learnt.port) {
-            *entry = taken;
+        let entry = best.entry((instance, to, len)).or_insert_with(|| Taken { routes: Vec::new(), learnt });
+        match metric.cmp(&entry.learnt.metric) {
+            Ordering::Less => *entry = Taken { routes, learnt },
+            Ordering::Equal => entry.routes.extend(routes),
+            Ordering::Greater => {}
         }
+        entry.routes.truncate(MOST_NEXT_HOPS);
     }
     (best.into_values().collect(), refused)
 }
@@ -114,7 +125,7 @@ impl<P: Product> Turn<P> {
         let now = self.observer.shell().now_ns();
         self.observer.with_neighbourhood(&mut |neighbourhood| {
             taken = take(neighbourhood.plan(), &found);
-            if neighbourhood.set_learnt(taken.0.iter().map(|taken| taken.route).collect()) {
+            if neighbourhood.set_learnt(taken.0.iter().flat_map(|taken| taken.routes.iter().copied()).collect()) {
                 // Their routers are asked for before the first packet needs them.
                 neighbourhood.want_next_hops(now);
             }
@@ -124,7 +135,8 @@ impl<P: Product> Turn<P> {
         self.report(taken.len(), unusable + count.saturating_sub(found.len()));
         let (announced, failed) = self.announce(&ours);
         self.announces = !announced.is_empty();
-        let learnt = taken.into_iter().map(|taken| (taken.route, taken.learnt)).collect();
+        let each = |Taken { routes, learnt }: Taken| routes.into_iter().map(move |route| (route, learnt));
+        let learnt = taken.into_iter().flat_map(each).collect();
         self.observer.shell().host().set(Exchanged { learnt, announced, refused: self.told.refused });
         if let Some(error) = failed {
             return self.failed(&error, began);

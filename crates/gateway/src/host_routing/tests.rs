@@ -6,7 +6,7 @@ use testkit::packet::eth;
 use wire::ethernet::{Tag, Tags};
 use wire::{Vlan, ethertype};
 
-use super::exchange::{take, wanted};
+use super::exchange::{Taken, take, wanted};
 use super::frames::{is_routing, to_wire};
 use super::{ServedPrefix, cover4, cover6};
 
@@ -36,7 +36,8 @@ fn plan() -> Plan {
 }
 
 fn route(to: &str, len: u8, metric: u32, next_hop: Option<&str>) -> HostRoute {
-    HostRoute { to: ip(to), len, metric, next_hop: next_hop.map(ip), protocol: 186, next_hops: 1 }
+    let routers = next_hop.map(ip).into_iter().collect();
+    HostRoute { to: ip(to), len, metric, routers, protocol: 186, next_hops: 1 }
 }
 
 #[test]
@@ -61,15 +62,39 @@ fn best_route_to_a_prefix_is_taken() {
         (2, route("198.51.100.0", 24, 20, Some("10.0.0.254"))),
     ];
     let (taken, refused) = take(&plan, &routes);
-    let seen: Vec<_> = taken.iter().map(|taken| (taken.route.instance, taken.route.via, taken.learnt.metric)).collect();
-    assert_eq!(seen, [(0, Via::Gateway(ip("10.0.1.254")), 10), (1, Via::Gateway(ip("10.0.0.254")), 20)]);
+    let seen: Vec<_> = taken.iter().map(|taken| (ways(taken), taken.learnt.metric)).collect();
+    let via = |instance, router| vec![(instance, Via::Gateway(ip(router)))];
+    assert_eq!(seen, [(via(0, "10.0.1.254"), 10), (via(1, "10.0.0.254"), 20)]);
     assert_eq!(refused, 0);
+}
+
+fn ways(taken: &Taken) -> Vec<(u16, Via)> {
+    taken.routes.iter().map(|route| (route.instance, route.via)).collect()
+}
+
+#[test]
+fn equally_good_next_hops_are_all_taken() {
+    let several = |routers: &[&str]| HostRoute {
+        routers: routers.iter().map(|router| ip(router)).collect(),
+        next_hops: 3,
+        ..route("198.51.100.0", 24, 20, None)
+    };
+    let found = [
+        (0, several(&["10.0.0.253", "10.0.0.254", "10.0.9.254"])),
+        (1, several(&["10.0.1.254"])),
+        (1, route("198.51.100.0", 24, 30, Some("10.0.1.1"))),
+    ];
+    let (taken, refused) = take(&plan(), &found);
+    assert_eq!((taken.len(), refused), (1, 0));
+    let via = |router| (0, Via::Gateway(ip(router)));
+    assert_eq!(ways(&taken[0]), [via("10.0.0.253"), via("10.0.0.254"), via("10.0.1.254")]);
+    assert_eq!(taken[0].learnt.next_hops, 3);
 }
 
 #[test]
 fn link_local_router_is_reached_by_its_own_port() {
     let (taken, refused) = take(&plan(), &[(1, route("::", 0, 20, Some("fe80::1")))]);
-    assert_eq!(taken[0].route.via, Via::Neighbour { port: 1, address: ip("fe80::1") });
+    assert_eq!(ways(&taken[0]), [(0, Via::Neighbour { port: 1, address: ip("fe80::1") })]);
     assert_eq!(refused, 0);
 }
 

@@ -87,7 +87,7 @@ pub struct RouteView {
     pub source: String,
     /// The kernel's metric of a learnt one.
     pub metric: Option<u32>,
-    /// Next hops that a learnt one has in the kernel; one of them is used.
+    /// Next hops that a learnt one has in the kernel, by all interfaces; each that is used has a row.
     pub kernel_next_hops: Option<u32>,
     /// The router's hardware address is known.
     pub is_resolved: bool,

@@ -36,8 +36,8 @@ pub struct HostRoute {
     pub len: u8,
     /// Smaller is better.
     pub metric: u32,
-    /// The router; none: the destination is on the link.
-    pub next_hop: Option<IpAddr>,
+    /// Its routers by that interface, in ascending order; none: the destination is on the link.
+    pub routers: Vec<IpAddr>,
     /// Who entered it, as rt_protos has it: 186 is BGP.
     pub protocol: u8,
     /// How many next hops it has, by whatever interface.
@@ -212,10 +212,16 @@ fn of_interface(message: &RouteMessage, index: u32) -> Option<HostRoute> {
     }
     hops.extend(oif.map(|oif| (oif, gateway)));
     let next_hops = hops.len() as u32; // bounded by a message
-    // Always the same of several, whatever their order.
-    let (_, next_hop) = hops.into_iter().filter(|(oif, _)| *oif == index).min()?;
+    hops.retain(|(oif, _)| *oif == index);
+    if hops.is_empty() {
+        return None;
+    }
+    // In an order that does not depend on the kernel's: flows keep their next hops.
+    let mut routers: Vec<IpAddr> = hops.into_iter().filter_map(|(_, router)| router).collect();
+    routers.sort_unstable();
+    routers.dedup();
     let (len, protocol) = (header.destination_prefix_length, header.protocol.into());
-    Some(HostRoute { to, len, metric, next_hop, protocol, next_hops })
+    Some(HostRoute { to, len, metric, routers, protocol, next_hops })
 }
 
 fn plain(address: &RouteAddress) -> Option<IpAddr> {

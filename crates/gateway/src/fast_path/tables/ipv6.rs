@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use dataplane::forward::{Forwarding, Hop, Plan, Via, prefix6};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::super::record::{GATEWAY, Instance6, Link6, NEIGHBOURS, Neighbour6, Next, ON_LINK, ROUTES, Route6, TO_USER};
+use super::super::record::{Instance6, Link6, NEIGHBOURS, Neighbour6, Next, ON_LINK, ROUTES, Route6, TO_USER};
 use super::{FastPath, Publisher, halves};
 
 /// Never forwarded, whatever the default route says: unspecified, loopback, link-local, multicast.
@@ -30,18 +30,18 @@ impl<P: AsRef<FastPath>> Publisher<P> {
             let global = port.v6.iter().filter(|(address, _)| address >> 118 != 0xfe80 >> 6);
             routes.extend(global.map(|(to, len)| route(*to, *len, kind, number, Next::NONE)));
         }
-        for configured in plan.routes.iter().filter(|route| route.instance == instance) {
-            let IpAddr::V6(to) = configured.to else { continue };
-            let Via::Gateway(IpAddr::V6(via)) = configured.via else {
-                routes.push(route(to.into(), configured.len, TO_USER, 0, Next::NONE));
-                continue;
+        for (to, len, ways) in super::several(plan, instance) {
+            let IpAddr::V6(to) = to else { continue };
+            let next = |via: &Via| {
+                let Via::Gateway(IpAddr::V6(via)) = *via else { return None };
+                let port = plan.on_link(instance, IpAddr::V6(via));
+                Some(self.next(port.and_then(|port| hop_on(tables, port, via.into())), 6))
             };
-            let port = plan.on_link(instance, IpAddr::V6(via));
-            let next = self.next(port.and_then(|port| hop_on(tables, port, via.into())), 6);
-            routes.push(route(to.into(), configured.len, GATEWAY, 0, next));
+            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
+            routes.extend(super::shared(ways.iter().map(next).collect()).into_iter().map(entry));
         }
         routes.extend(NOWHERE.map(|(to, len)| route(to, len, TO_USER, 0, Next::NONE)));
-        // Stable: of two with the same prefix, the one entered last counts in the forwarding tables.
+        // Stable: a configured route stands before a port's own prefix.
         routes.reverse();
         routes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
         let mut entry = Instance6::new_zeroed();
