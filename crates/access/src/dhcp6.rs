@@ -2,7 +2,7 @@
 //!
 //! Leases follow the rules of [`crate::dhcp4`]: ADVERTISE is volatile, a REPLY with a new lease waits for its record.
 
-mod message;
+pub(crate) mod message;
 #[cfg(test)]
 mod tests;
 

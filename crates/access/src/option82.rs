@@ -30,6 +30,29 @@ pub struct LineRates {
     pub maximum_down: Option<u32>,
 }
 
+/// What a line carries, as its access node has told it, in kbit/s; 0: not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineRate {
+    /// Actual data rate upstream.
+    pub up_kbps: u32,
+    /// Actual data rate downstream.
+    pub down_kbps: u32,
+}
+
+impl LineRate {
+    /// As it was told now; what was not told stays.
+    #[must_use]
+    pub fn updated(self, told: Self) -> Self {
+        let newest = |old, new| if new == 0 { old } else { new };
+        Self { up_kbps: newest(self.up_kbps, told.up_kbps), down_kbps: newest(self.down_kbps, told.down_kbps) }
+    }
+
+    /// Whether neither direction was told.
+    pub fn is_unknown(self) -> bool {
+        self == Self::default()
+    }
+}
+
 /// What an access node says of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayAgent<'a> {
@@ -94,6 +117,24 @@ impl<'a> RelayAgent<'a> {
 }
 
 impl LineRates {
+    /// The actual data rates.
+    pub fn actual(&self) -> LineRate {
+        LineRate { up_kbps: self.actual_up.unwrap_or(0), down_kbps: self.actual_down.unwrap_or(0) }
+    }
+
+    /// Reads a Vendor-specific Information option of DHCPv6 (RFC 8415, 21.17) with the same sub-options, as access nodes insert
+    /// them (TR-177): enterprise number, then options with codes and lengths of 16 bits. Others' are left out.
+    pub(crate) fn of_dhcp6(data: &[u8]) -> Self {
+        let mut rates = Self::default();
+        if let Some((enterprise, options)) = data.split_first_chunk::<4>()
+            && u32::from_be_bytes(*enterprise) == BBF
+        {
+            let whole = crate::dhcp6::message::Options(options).map_while(Result::ok);
+            whole.for_each(|(code, value)| rates.set(code, value));
+        }
+        rates
+    }
+
     fn vendor(&mut self, mut value: &[u8]) -> Result<(), CutOff> {
         while !value.is_empty() {
             let &[a, b, c, d, len, ref rest @ ..] = value else { return Err(CutOff(0)) };
@@ -109,22 +150,27 @@ impl LineRates {
     fn read(&mut self, data: &[u8]) -> Result<(), CutOff> {
         for item in (Tlv { bytes: data, at: 0 }) {
             let (kind, value) = item?;
-            let Ok(bytes) = <[u8; 4]>::try_from(value) else { continue };
-            let place = match kind {
-                0x81 => &mut self.actual_up,
-                0x82 => &mut self.actual_down,
-                0x83 => &mut self.minimum_up,
-                0x84 => &mut self.minimum_down,
-                0x85 => &mut self.attainable_up,
-                0x86 => &mut self.attainable_down,
-                0x87 => &mut self.maximum_up,
-                0x88 => &mut self.maximum_down,
-                _ => continue,
-            };
-            // kbit/s here; bit/s in the RADIUS attributes of the same names (RFC 4679).
-            *place = Some(u32::from_be_bytes(bytes));
+            self.set(kind.into(), value);
         }
         Ok(())
+    }
+
+    /// Notes a sub-option; others, and values of another length, are left out.
+    fn set(&mut self, kind: u16, value: &[u8]) {
+        let Ok(bytes) = <[u8; 4]>::try_from(value) else { return };
+        let place = match kind {
+            0x81 => &mut self.actual_up,
+            0x82 => &mut self.actual_down,
+            0x83 => &mut self.minimum_up,
+            0x84 => &mut self.minimum_down,
+            0x85 => &mut self.attainable_up,
+            0x86 => &mut self.attainable_down,
+            0x87 => &mut self.maximum_up,
+            0x88 => &mut self.maximum_down,
+            _ => return,
+        };
+        // kbit/s here; bit/s in the RADIUS attributes of the same names (RFC 4679).
+        *place = Some(u32::from_be_bytes(bytes));
     }
 }
 
@@ -176,5 +222,17 @@ mod tests {
     fn cut_off_sub_option_is_an_error() {
         assert_eq!(RelayAgent::parse(&[2, 1, b'x', 1, 9, b'a']), Err(CutOff(3)));
         assert_eq!(RelayAgent::parse(&[1]), Err(CutOff(0)));
+    }
+
+    #[test]
+    fn rates_are_read_from_dhcp6_too() {
+        let option = |code: u8, value: u32| [&[0, code, 0, 4][..], &value.to_be_bytes()].concat();
+        let data = [&BBF.to_be_bytes()[..], &option(0x81, 10_000), &[0, 1, 0, 1, 9], &option(0x82, 50_000)].concat();
+        let told = LineRate { up_kbps: 10_000, down_kbps: 50_000 };
+        assert_eq!(LineRates::of_dhcp6(&data).actual(), told);
+        assert_eq!(LineRates::of_dhcp6(&data[..16]).actual(), LineRate { down_kbps: 0, ..told }, "cut off");
+        assert_eq!(LineRates::of_dhcp6(&[&[0, 0, 0, 9][..], &data[4..]].concat()).actual(), LineRate::default());
+        let later = LineRate { up_kbps: 0, down_kbps: 40_000 };
+        assert_eq!(told.updated(later), LineRate { up_kbps: 10_000, down_kbps: 40_000 });
     }
 }

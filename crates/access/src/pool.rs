@@ -19,6 +19,7 @@ pub use settings::{BadPool, Limits, MAX_BLOCKS, NotRestored, Range, Refusal};
 
 use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
+use crate::option82::LineRate;
 use crate::{ClientKey, Line, Time};
 use blocks::Blocks;
 use std::cmp::Reverse;
@@ -275,6 +276,7 @@ impl Pools {
             prefix_len: self.prefix_len(slot),
             expiry: lease.stored,
             server: self.server(slot),
+            line_rate: LineRate::default(),
         }
     }
 

@@ -179,6 +179,7 @@ mod tests {
             prefix_len,
             expiry: 0,
             server: None,
+            line_rate: Default::default(),
         };
         let ip4 = record(Kind::Ip4, "::ffff:10.0.0.7", 128);
         let pd = record(Kind::Pd, "2001:db8:100::", 56);
@@ -207,6 +208,7 @@ mod tests {
             prefix_len: 128,
             expiry: 0,
             server: None,
+            line_rate: Default::default(),
         };
         let (first, second) = (record(Kind::Ip4, 2, "::ffff:10.0.0.7"), record(Kind::Ip4, 4, "::ffff:10.0.0.8"));
         let other = record(Kind::Na, 6, "2001:db8::1");

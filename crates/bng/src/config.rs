@@ -277,6 +277,19 @@ pub enum Vlans {
     Range(String),
 }
 
+/// How lines carry frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineFraming {
+    /// Whole: Ethernet, PON.
+    #[default]
+    Whole,
+    /// In ATM cells.
+    Atm,
+    /// In PTM.
+    Ptm,
+}
+
 /// A subscriber group: the unit that is owned by a worker.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -343,6 +356,11 @@ pub struct Group {
     /// Ethernet port takes.
     #[serde(default)]
     pub overhead: u8,
+    /// How subscribers' lines carry frames, which shaped rates of layer 2 count: `atm` (ADSL: cells of 53 bytes, with AAL5's
+    /// trailer; `overhead` has what else there is, such as 10 bytes of LLC/SNAP), `ptm` (VDSL2: 65 bytes for 64). `s_vlan_rate` is
+    /// Ethernet's.
+    #[serde(default)]
+    pub line_framing: LineFraming,
     /// Whether its subscribers' IPv4 addresses are translated where `[nat]` has a pool of their VRF; `false`: they have public
     /// addresses of their own.
     #[serde(default = "yes")]

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use access::option82::LineRate;
 use dataplane::hqos::tree::{CLASSES, ClassCounts, Earned};
 use dataplane::slow::destination;
 use engine::Env;
@@ -40,6 +41,7 @@ pub const LAYOUT: u64 = {
         size_of::<Earned>(),
         size_of::<ClassCounts>(),
         size_of::<bucket::State>(),
+        RECORD,
     ];
     let (mut sum, mut at) = (0xcbf2_9ce4_8422_2325u64 ^ meaning, 0);
     while at < sizes.len() {
@@ -49,8 +51,8 @@ pub const LAYOUT: u64 = {
     sum
 };
 
-/// Octets of a record.
-const RECORD: usize = LINES * size_of::<CacheLine>();
+/// Octets of a record, with what the line carries behind it: kbit/s up and down.
+const RECORD: usize = LINES * size_of::<CacheLine>() + 8;
 
 /// What a worker is asked while another process takes over.
 #[derive(Debug)]
@@ -111,6 +113,8 @@ impl State {
     fn export_record(&self, handle: u32, out: &mut Vec<u8>) {
         let Some(lines) = self.subscribers.lines_of(handle) else { return };
         lines.iter().for_each(|line| out.extend(line.as_bytes()));
+        let LineRate { up_kbps, down_kbps } = self.subscribers.line_rate(handle);
+        [up_kbps, down_kbps].into_iter().for_each(|kbps| out.extend(kbps.to_le_bytes()));
         let shaped = self.shaper.as_ref().and_then(|shaper| shaper.earned(handle).zip(shaper.counts(handle)));
         let Some((earned, counts)) = shaped else { return };
         out.extend(earned.rate.as_bytes());
@@ -251,10 +255,15 @@ impl State {
             return Ok(Ok(()));
         }
         let (record, mut shaped) = octets.split_at_checked(RECORD).ok_or_else(garbled)?;
-        let lines = <[CacheLine; LINES]>::read_from_bytes(record).map_err(|_| garbled())?;
+        let (lines, rate) = <[CacheLine; LINES]>::read_from_prefix(record).map_err(|_| garbled())?;
+        let mut rate = In(rate);
+        let mut kbps = || rate.number::<4>().map(|kbps| kbps as u32);
+        let line_rate = kbps().zip(kbps()).map(|(up_kbps, down_kbps)| LineRate { up_kbps, down_kbps });
+        let line_rate = line_rate.ok_or_else(garbled)?;
         let own = self.subscribers.record_of(handle).and_then(|record| self.subscribers.spec_of(record));
-        let mut spec =
-            Subscribers::spec_in(head(&lines[0])).filter(|spec| spec.handle == handle).ok_or_else(garbled)?;
+        let mut spec = Subscribers::spec_in(head(&lines[0]), line_rate)
+            .filter(|spec| spec.handle == handle)
+            .ok_or_else(garbled)?;
         spec.profile = match own.filter(|_| handle < numbers.fixed) {
             Some(own) => own.profile,
             None => numbers.profile(spec.profile)?,

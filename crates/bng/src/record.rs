@@ -6,6 +6,7 @@
 //! line 2   Meter  policer and counters of packets from it         upstream
 //! ```
 
+use access::option82::LineRate;
 use table::bucket;
 use table::records::{Line as CacheLine, LineId};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -34,6 +35,8 @@ pub struct SubscriberSpec {
     pub pd: Option<(u64, u8)>,
     /// Its profile.
     pub profile: u16,
+    /// What its line carries: no rate of its profile counts beyond it.
+    pub line_rate: LineRate,
 }
 
 /// Bits of [`Head::flags`].

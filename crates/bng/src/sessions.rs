@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `admission.rs` | who gets a session: requests, authentication, what a server changes |
 //! | `records.rs` | from leases to subscribers and back |
+//! | `line_rate.rs` | what lines carry, as access nodes tell it |
 //! | `relay.rs` | requests that servers of the core answer |
 //! | `reload.rs` | what a reload changes |
 //! | `slaac.rs` | prefixes that are advertised |
@@ -28,6 +29,7 @@ mod backlog;
 mod clock;
 mod frames;
 pub(crate) mod hand_over;
+mod line_rate;
 mod records;
 mod relay;
 mod reload;
@@ -58,6 +60,7 @@ use crate::slow::{ControlPacket, FROM_SERVERS};
 pub use aaa::{Aaa, AaaCounts, Sockets};
 use clock::LeaseClock;
 use frames::{Carried, Link, Tags};
+use line_rate::ToldRate;
 pub use relay::Relays;
 pub use reload::Change;
 use served::Served;
@@ -134,6 +137,15 @@ pub struct ReplyPath {
     tags: Tags,
     /// The request's source: a relay agent's, if there is one.
     via: Mac,
+    /// What the request tells of its line.
+    line: ToldRate,
+}
+
+impl ReplyPath {
+    /// Of what no request has caused.
+    fn none(group: u16) -> Self {
+        Self { group, tags: Tags::default(), via: Mac([0; 6]), line: ToldRate::default() }
+    }
 }
 
 /// A subscriber that came by itself.
@@ -149,6 +161,8 @@ struct Session {
     packets6: u64,
     /// When it is looked at next, in ms of the [`LeaseClock`]; 0: never.
     check: u64,
+    /// What its line carries, as far as the access node has told.
+    line: ToldRate,
 }
 
 /// Sessions of all groups, and what they are made with.
@@ -450,8 +464,13 @@ impl Sessions {
     fn serve(&mut self, control: &mut Control, packet: &ControlPacket, now: Time) {
         let (line, group) = (line_of(packet.line), packet.group);
         let (source, client) = (frames::source(&packet.frame), self.client_in(packet));
-        let path = ReplyPath { group, tags: Tags::of(&packet.frame), via: source };
-        let Some(instance) = self.served(group).map(|served| served.instance) else { return };
+        let Some((instance, told)) =
+            self.served(group).map(|served| (served.instance, served.told_rate(&packet.frame)))
+        else {
+            return;
+        };
+        let path = ReplyPath { group, tags: Tags::of(&packet.frame), via: source, line: told };
+        self.retrain(control, &self.identity_of(packet), told);
         match frames::read(&packet.frame) {
             Some(Carried::Dhcp4(from, octets)) => {
                 let routed = self.served(group).is_some_and(|served| served.relayed);
@@ -489,8 +508,7 @@ impl Sessions {
                 // No request caused it: there is no client to reply to.
                 (Action::Send(_), None) => {}
                 (Action::Store(ticket, record), path) => {
-                    let path =
-                        path.unwrap_or(ReplyPath { group: record.group, tags: Tags::default(), via: Mac([0; 6]) });
+                    let path = path.unwrap_or_else(|| ReplyPath::none(record.group));
                     self.put(Pending { requester: Requester::V4(ticket), record, path });
                 }
                 (Action::Erase(record), _) => self.ended(control, &record, now),
@@ -505,8 +523,7 @@ impl Sessions {
                 (Action::Send(reply), Some(path)) => self.send6(control, &reply, path),
                 (Action::Send(_), None) => {}
                 (Action::Store(ticket, record), path) => {
-                    let path =
-                        path.unwrap_or(ReplyPath { group: record.group, tags: Tags::default(), via: Mac([0; 6]) });
+                    let path = path.unwrap_or_else(|| ReplyPath::none(record.group));
                     self.put(Pending { requester: Requester::V6(ticket), record, path });
                 }
                 (Action::Erase(record), _) => self.ended(control, &record, now),

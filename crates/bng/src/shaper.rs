@@ -1,7 +1,8 @@
 //! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
 
 use dataplane::hqos::tree::{
-    CLASSES, ClassCounts, Departed, Departures, Earned, LeafSpec, MOST_SHED, NodeSpec, PortSpec, Tree, TreeLimits,
+    CLASSES, ClassCounts, Departed, Departures, Earned, Framing, LeafSpec, MOST_SHED, NodeSpec, PortSpec, Tree,
+    TreeLimits,
 };
 use dataplane::hqos::{Lease, Refused, Room};
 use engine::{Burst, Env, Io, PortId, Stats};
@@ -327,8 +328,12 @@ impl Shaper {
         }
         // The frame's header is not of the layer that is accounted, or what surrounds the frame is.
         let header = 14 + 4 * plan.tags as i8;
-        let overhead = if profile.layer2 { plan.overhead as i8 } else { -header };
-        let leaf = LeafSpec { node, tier: spec.profile, rate: shape.rate, weight: shape.weight.into(), overhead };
+        let (overhead, framing) = match profile.layer2 {
+            true => (plan.overhead as i8, plan.framing),
+            false => (-header, Framing::Whole),
+        };
+        let (rate, weight) = (shape.rate_of(spec.line_rate), shape.weight.into());
+        let leaf = LeafSpec { node, tier: spec.profile, rate, weight, overhead, framing };
         self.tree.install(self.leaves[at], &leaf, owner, now);
     }
 

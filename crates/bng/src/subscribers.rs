@@ -17,6 +17,7 @@ mod reload;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use access::option82::LineRate;
 use dataplane::forward::InstanceId;
 use gateway::fast_path::InKernel;
 use table::bulk::{BulkMap, Hash, Seed};
@@ -173,6 +174,8 @@ pub struct Subscribers {
     outside: BTreeMap<(InstanceId, u64), (u64, u32)>,
     /// Records by handle, from 1.
     by_handle: Vec<u32>,
+    /// What lines carry, by handle: those whose access nodes tell it.
+    line_rates: HashMap<u32, LineRate>,
     count: usize,
     /// The in-kernel path, where there is one.
     kernel: Option<Box<kernel::Kernel>>,
@@ -208,6 +211,7 @@ impl Subscribers {
             hosts4: BulkMap::with_capacity(64, Seed::random()).map_err(memory)?,
             hosts6: Vec::new(),
             outside: BTreeMap::new(),
+            line_rates: HashMap::new(),
             by_handle: Vec::new(),
             count: 0,
             kernel: None,

@@ -250,6 +250,7 @@ fn what_changes_meanwhile_reaches_the_new_owner() {
         wan: None,
         pd: None,
         profile: 0,
+        line_rate: Default::default(),
     };
     device.control.install(new).expect("there is the group");
     device.control.remove(FIRST).expect("it is there");

@@ -397,3 +397,49 @@ fn wrong_address_is_refused() {
     assert_eq!(device.control.sessions().unwrap().counts().fixed, 1);
     device.close().expect("nothing lost");
 }
+
+/// Option 82 with the actual data rates of a line in kbit/s (TR-101, 3.9).
+fn line_rate(up: u32, down: u32) -> Vec<u8> {
+    let rates = [&[0x81, 4][..], &up.to_be_bytes(), &[0x82, 4], &down.to_be_bytes()].concat();
+    [&[1, 4][..], b"line", &[9, 17, 0, 0, 0x0d, 0xe9, 12], &rates].concat()
+}
+
+/// How many of ten packets of 1,000 bytes, sent at once, pass up and down.
+fn passed(device: &mut Device, address: Ipv4Addr) -> (usize, usize) {
+    let (up, down) = (ip4(address, cases::SERVER).ttl(9), ip4(cases::SERVER, address).ttl(9));
+    let [up, down] = [up, down].map(|packet| packet.udp(1000, 2000).payload(vec![0; 972]));
+    for _ in 0..10 {
+        device.send("acc", &FIRST.line(GW_MAC).carrying(&up).build());
+        device.send("core", &cases::from_router(&down).build());
+    }
+    device.settle();
+    (device.received("core").len(), device.received("acc").len())
+}
+
+#[test]
+fn line_bounds_the_rates_of_its_subscriber() {
+    let mut device = device("trust_option82 = true");
+    let discover = |kind, address: Option<Ipv4Addr>, agent: &[u8]| {
+        let address = address.map(|address| address.octets());
+        let options: Vec<_> = address.iter().map(|octets| (50, &octets[..])).chain([(82, agent)]).collect();
+        FIRST.dhcp4(kind, &options)
+    };
+    // Bursts of a bounded rate are 100 ms, or 3,000 bytes.
+    let told = line_rate(64, 480);
+    let address = reply4(&exchange(&mut device, &discover(1, None, &told))[0]).1;
+    assert_eq!(reply4(&exchange(&mut device, &discover(3, Some(address), &told))[0]).0, 5);
+    assert_eq!(passed(&mut device, address), (3, 6));
+    // The line has been trained anew: a renewal, which needs no record, tells so.
+    let renewal = discover(3, Some(address), &line_rate(640, 0));
+    assert_eq!(reply4(&exchange(&mut device, &renewal)[0]).0, 5);
+    let later = device.clock.now() + SECOND;
+    device.turn_to(later);
+    assert_eq!(passed(&mut device, address), (8, 6), "what was not told stays");
+    device.close().expect("nothing lost");
+
+    let mut device = self::device("");
+    let address = reply4(&exchange(&mut device, &discover(1, None, &told))[0]).1;
+    assert_eq!(reply4(&exchange(&mut device, &discover(3, Some(address), &told))[0]).0, 5);
+    assert_eq!(passed(&mut device, address), (10, 10), "a subscriber's own word");
+    device.close().expect("nothing lost");
+}

@@ -140,7 +140,17 @@ fn record_is_three_lines_for_many() {
 
 fn spec(handle: u32, c_vlan: u16, pd: (u64, u8)) -> SubscriberSpec {
     let line = Line { port: 0, s_vlan: 100, c_vlan };
-    SubscriberSpec { handle, line, group: 0, mac: None, ipv4: None, wan: None, pd: Some(pd), profile: 0 }
+    SubscriberSpec {
+        handle,
+        line,
+        group: 0,
+        mac: None,
+        ipv4: None,
+        wan: None,
+        pd: Some(pd),
+        profile: 0,
+        line_rate: Default::default(),
+    }
 }
 
 #[test]

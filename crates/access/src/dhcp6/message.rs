@@ -4,6 +4,7 @@
 //! a limit.
 
 use crate::lease::Kind;
+use crate::option82::LineRates;
 use crate::queue::Class;
 use std::net::Ipv6Addr;
 use wire::Mac;
@@ -44,6 +45,7 @@ pub(crate) mod code {
     pub const DNS: u16 = 23;
     pub const IA_PD: u16 = 25;
     pub const IA_PREFIX: u16 = 26;
+    pub const VENDOR_OPTS: u16 = 17;
     pub const REMOTE_ID: u16 = 37;
     pub const CLIENT_LINK_LAYER: u16 = 79;
 }
@@ -83,6 +85,8 @@ pub struct Relay<'a> {
     pub remote_id: Option<&'a [u8]>,
     /// The client's Ethernet address (option 79, RFC 6939).
     pub client_mac: Option<Mac>,
+    /// The line's rates (option 17, enterprise 3561).
+    pub rates: LineRates,
 }
 
 impl Relay<'_> {
@@ -191,7 +195,8 @@ impl<'a> Message<'a> {
                 return Err(Malformed);
             }
             let (link, peer) = (address(octets, 2)?, address(octets, 18)?);
-            let mut relay = Relay { hops, link, peer, interface_id: None, remote_id: None, client_mac: None };
+            let rates = LineRates::default();
+            let mut relay = Relay { hops, link, peer, interface_id: None, remote_id: None, client_mac: None, rates };
             let mut inner = None;
             for option in Options(&octets[34..]) {
                 match option? {
@@ -199,6 +204,7 @@ impl<'a> Message<'a> {
                     (code::INTERFACE_ID, data) => relay.interface_id = Some(data),
                     (code::REMOTE_ID, data) => relay.remote_id = data.get(4..),
                     (code::CLIENT_LINK_LAYER, data) => relay.client_mac = ethernet(data),
+                    (code::VENDOR_OPTS, data) => relay.rates = LineRates::of_dhcp6(data),
                     _ => {}
                 }
             }

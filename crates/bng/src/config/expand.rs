@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use access::option82::LineRate;
 use dataplane::acl::AccessLists;
 use dataplane::config::VlanStack;
 use dataplane::forward::InstanceId;
+use dataplane::hqos::tree::Framing;
 use table::bucket::{self, Rate};
 use wire::ethertype;
 
@@ -17,8 +19,8 @@ pub use self::lists::{Lists, Numbers};
 use self::subscribers::Seen;
 use super::ShapePlan;
 use super::{
-    Accounted, Config, ConfigError, GardenPlan, Group, Model, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix,
-    parse_rate, wrong,
+    Accounted, Config, ConfigError, GardenPlan, Group, LineFraming, Model, Profile, Proxy, Role, Vlans, parse_mac,
+    parse_prefix, parse_rate, wrong,
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
@@ -105,6 +107,8 @@ pub struct GroupPlan {
     pub s_vlan_rate: bucket::Config,
     /// Bytes that shaped rates of layer 2 count beside each frame.
     pub overhead: u8,
+    /// How lines carry what that makes.
+    pub framing: Framing,
     /// Its subscribers' IPv4 addresses are translated where their VRF's are.
     pub nat: bool,
 }
@@ -155,6 +159,27 @@ pub struct ProfilePlan {
     pub pcp: [u8; 8],
     /// DSCP by priority code point of the outer tag.
     pub dscp: Option<[u8; 8]>,
+}
+
+impl ProfilePlan {
+    /// Policers of packets to a subscriber and from it, where its line carries no more than that.
+    pub(crate) fn policers(&self, line: LineRate) -> (bucket::Config, bucket::Config) {
+        (within(self.down, line.down_kbps, BURST), within(self.up, line.up_kbps, BURST))
+    }
+}
+
+/// A burst of a policed rate if nothing is said: what passes in that time, in nanoseconds, and bytes at least.
+const BURST: (u64, u64) = (100_000_000, 3000);
+
+/// A rate that is no higher than its line's, in kbit/s; 0: that is not known. Its burst is what passes in the same time as before,
+/// or, of a rate without bound, what is usual.
+pub(crate) fn within(rate: bucket::Config, line_kbps: u32, usual: (u64, u64)) -> bucket::Config {
+    let line = Rate::kbps(line_kbps.into());
+    if line_kbps == 0 || rate.rate <= line {
+        return rate;
+    }
+    let time = if rate.rate == Rate::UNLIMITED { usual.0 } else { rate.fill_ns() };
+    bucket::Config::over(line, time, usual.1)
 }
 
 /// A configuration in numbers.
@@ -308,6 +333,11 @@ impl Config {
             mtu: group.mtu,
             s_vlan_rate: self.s_vlan_rate(n)?,
             overhead: group.overhead,
+            framing: match group.line_framing {
+                LineFraming::Whole => Framing::Whole,
+                LineFraming::Atm => Framing::Atm,
+                LineFraming::Ptm => Framing::Ptm,
+            },
             nat: group.nat,
         };
         if plan.pairs() > MOST_PAIRS {
@@ -384,7 +414,7 @@ fn bucket_of(n: usize, key: &str, rate: Option<&str>, burst: Option<u64>) -> Res
     let what = || format!("\"{text}\" is not a rate");
     let rate = parse_rate(text).ok_or_else(|| wrong(&[&"profile", &n, &key], what(), "such as 50 Mbit/s"))?;
     match burst {
-        None => Ok(bucket::Config::over(Rate(rate), 100_000_000, 3000)),
+        None => Ok(bucket::Config::over(Rate(rate), BURST.0, BURST.1)),
         Some(bytes) if bytes >= 1522 => Ok(bucket::Config::new(Rate(rate), bytes)),
         Some(bytes) => {
             let what = format!("{bytes} bytes: frames of 1,522 bytes would never pass");

@@ -84,6 +84,10 @@ pub struct GroupSessions {
     /// of a DHCPv6 relay message, and removes what subscribers write there themselves: it is then User-Name of RADIUS. Off:
     /// User-Name is the line's name (`port:s_vlan.c_vlan`), and DHCPv6 relay messages are dropped unless `relayed` is on.
     pub trust_option82: bool,
+    /// Whether subscribers get no more than their line carries, where a trusted access node tells its actual data rates
+    /// (TR-101, 3.9: option 82.9 of DHCPv4, option 17 of DHCPv6): policers and shapers take the lower of the profile's rate and
+    /// the line's, at the layer that the profile accounts. Accounting and authentication tell them (RFC 4679).
+    pub cap_by_line_rate: bool,
     /// DNS servers of both families.
     pub dns: Vec<IpAddr>,
     /// Domain name; left out: none.
@@ -115,6 +119,7 @@ impl Default for GroupSessions {
             ipv4_prefix_length: None,
             relayed: false,
             trust_option82: false,
+            cap_by_line_rate: true,
             dns: Vec::new(),
             domain: String::new(),
             ntp: Vec::new(),

@@ -1,11 +1,13 @@
 //! Downstream queues: what tiers, groups and ports say of them.
 
+use access::option82::LineRate;
 use dataplane::hqos::CodelConfig;
 use dataplane::hqos::tree::{CLASSES, ClassTerms, Tier, TreeLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::bucket::{self, Rate};
 
+use super::expand::within;
 use super::{Config, ConfigError, parse_rate, wrong};
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -98,10 +100,19 @@ const PORT_BUFFER_US: u32 = 10_000;
 /// Bytes that a class's queue holds if nothing is said.
 const BUFFER: u64 = 1 << 20;
 
-/// A burst of a shaped rate if nothing is said: what passes in a millisecond, at least two frames.
+/// A burst of a shaped rate if nothing is said: what passes in that time, in nanoseconds, and bytes at least: two frames.
+const SHAPED_BURST: (u64, u64) = (1_000_000, 3044);
+
+impl ShapePlan {
+    /// Rate and burst of a subscriber whose line carries no more than that.
+    pub(crate) fn rate_of(&self, line: LineRate) -> bucket::Config {
+        within(self.rate, line.down_kbps, SHAPED_BURST)
+    }
+}
+
 pub(super) fn shaped(rate: Rate, burst: Option<u64>) -> bucket::Config {
     match burst {
-        None => bucket::Config::over(rate, 1_000_000, 3044),
+        None => bucket::Config::over(rate, SHAPED_BURST.0, SHAPED_BURST.1),
         Some(bytes) => bucket::Config::new(rate, bytes),
     }
 }

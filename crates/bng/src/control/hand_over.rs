@@ -63,7 +63,7 @@ fn fixed(subscribers: &[SubscriberSpec]) -> (u32, u64) {
     let mut digest = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |number: u64| digest = (digest ^ number).wrapping_mul(0x100_0000_01b3);
     for spec in subscribers {
-        let SubscriberSpec { handle, line, group, mac, ipv4, wan, pd, profile: _ } = *spec;
+        let SubscriberSpec { handle, line, group, mac, ipv4, wan, pd, profile: _, line_rate: _ } = *spec;
         let mac = mac.map_or(u64::MAX, |mac| mac.iter().fold(0, |sum, octet| sum << 8 | u64::from(*octet)));
         let (pd, pd_len) = pd.unwrap_or((u64::MAX, 0));
         let line = u64::from(line.port) << 32 | u64::from(line.s_vlan) << 16 | u64::from(line.c_vlan);

@@ -26,6 +26,7 @@ const OWN: &[LiveKey] = &[
     ),
     key("group.*.s_vlan_rate", "Counts for packets that wait, too."),
     key("group.*.overhead", "As `group.*.s_vlan_rate`."),
+    key("group.*.line_framing", "As `group.*.s_vlan_rate`."),
     key("group.*.acl", "Counts for subscribers there are, too."),
     key(
         "group.*.profile",
@@ -51,6 +52,7 @@ const OWN: &[LiveKey] = &[
     key("group.*.sessions.ntp", "Told with the next reply."),
     key("group.*.sessions.relayed", "Counts for messages from now on."),
     key("group.*.sessions.trust_option82", "Counts for messages from now on."),
+    key("group.*.sessions.cap_by_line_rate", "Counts for messages from now on; what was told before stays."),
     key(
         "group.*.sessions.relay",
         "Counts for messages from now on. Leases stay, whoever has granted them: a client that the new server does not know is \

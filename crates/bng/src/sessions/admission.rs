@@ -158,7 +158,9 @@ impl Sessions {
                 let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
                 let user = user_of(is_trusted, &packet.frame, &line);
                 let client = self.client_in(&packet);
-                let about = aaa::about(Some(client.0), &line);
+                let told = self.served(packet.group).map(|served| served.told_rate(&packet.frame)).unwrap_or_default();
+                let mut about = aaa::about(Some(client.0), &line);
+                about.extend(told.attributes());
                 let is_served = standing == Standing::Restored;
                 if is_served {
                     self.serve(control, &packet, now);

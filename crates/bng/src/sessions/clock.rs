@@ -107,6 +107,7 @@ mod tests {
             prefix_len: 128,
             expiry,
             server: None,
+            line_rate: Default::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use access::lease::{Kind, LeaseRecord};
+use access::option82::LineRate;
 use access::pool::{Handed, Rests};
 use access::subscriber::Identity;
 use access::{Time, pool::State};
@@ -22,6 +23,7 @@ use wire::Mac;
 
 use super::aaa::hand_over::{AaaState, Named, identity, named};
 use super::clock::{self, LeaseClock};
+use super::line_rate::ToldRate;
 use super::{Pending, ReplyPath, Requester, Session, Sessions, Stored, is_slaac, prefix_of};
 use crate::config::Class;
 use crate::control::Control;
@@ -41,6 +43,8 @@ struct Handled {
     tags: Vec<u8>,
     packets6: u64,
     check: u64,
+    /// kbit/s of its line, up and down, and a number of its name.
+    line: ([u32; 2], u64),
 }
 
 /// An address that rests: VRF, until when, group, kind, address, and line and hardware address that it counts against.
@@ -104,7 +108,7 @@ impl Sessions {
                 let vlans = self.served(record.group).map(|served| served.vlans).filter(|_| missing(&record.key));
                 let session = vlans.and_then(|vlans| self.sessions.get(&Identity::of(&record.key.client, vlans)));
                 if let Some(tags) = session.map(|session| session.tags) {
-                    let path = ReplyPath { group: record.group, tags, via: Mac([0; 6]) };
+                    let path = ReplyPath { tags, ..ReplyPath::none(record.group) };
                     self.put(Pending { requester: Requester::Slaac, record, path });
                 }
             }
@@ -142,6 +146,7 @@ impl Sessions {
             tags: session.tags.octets().to_vec(),
             packets6: session.packets6,
             check: session.check,
+            line: ([session.line.rate.up_kbps, session.line.rate.down_kbps], session.line.circuit),
         };
         let resting = (0..).zip(&self.pools).flat_map(|(instance, pools)| {
             pools.resting().map(move |rests| {
@@ -212,6 +217,7 @@ impl Sessions {
         self.reporting = note.reporting.into_iter().collect();
         for handled in note.sessions {
             let (identity, handle) = (identity(handled.of), handled.handle);
+            let ([up_kbps, down_kbps], circuit) = handled.line;
             let session = Session {
                 handle,
                 group: handled.group,
@@ -220,6 +226,7 @@ impl Sessions {
                 tags: super::Tags::of_octets(&handled.tags),
                 packets6: handled.packets6,
                 check: handled.check,
+                line: ToldRate { rate: LineRate { up_kbps, down_kbps }, circuit },
             };
             if session.check != 0 {
                 self.checks.push(Reverse((session.check, handle)));

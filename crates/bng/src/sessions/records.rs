@@ -9,7 +9,7 @@ use radius::Attribute;
 use radius::dictionary::number;
 use wire::Mac;
 
-use super::frames::Tags;
+use super::line_rate::ToldRate;
 use super::{Pending, ReplyPath, Requester, Session, Sessions, aaa, frames, is_slaac, line_back, prefix_of, upper};
 use crate::control::Control;
 use crate::record::SubscriberSpec;
@@ -17,7 +17,12 @@ use crate::subscribers::Usage;
 
 impl Sessions {
     pub(super) fn put(&mut self, pending: Pending) {
-        let record = self.clock.to_stored(pending.record);
+        let mut record = self.clock.to_stored(pending.record);
+        let vlans = self.served(record.group).map(|served| served.vlans);
+        if let Some(identity) = vlans.map(|vlans| Identity::of(&record.key.client, vlans)) {
+            let known = self.sessions.get(&identity).map(|session| session.line).unwrap_or_default();
+            record.line_rate = known.updated(pending.path.line, identity.mac.is_some()).rate;
+        }
         if let Err(pending) = self.store.put(&record, pending) {
             self.not_stored(&pending);
         }
@@ -80,12 +85,13 @@ impl Sessions {
         }
     }
 
-    /// Takes a lease into its subscriber; returns whose it is and what has changed.
+    /// Takes a lease into its subscriber; `path` leads back to the client, if a request caused it. Returns whose it is and what
+    /// has changed.
     pub(super) fn apply_lease(
         &mut self,
         control: &Control,
         record: &LeaseRecord,
-        tags: Option<Tags>,
+        path: Option<&ReplyPath>,
         now: Time,
     ) -> Option<(Identity, bool)> {
         let served = self.groups.get(usize::from(record.group))?.as_ref()?;
@@ -99,7 +105,9 @@ impl Sessions {
             self.records.granted(identity, record)
         };
         let line = line_back(record.key.client.line);
+        let tags = path.map(|path| path.tags);
         let tags = tags.unwrap_or_else(|| frames::tags_of(&control.header_of(record.group, line)));
+        let told = path.map_or(ToldRate { rate: record.line_rate, circuit: 0 }, |path| path.line);
         let mac = Some(Mac(record.key.client.mac)).filter(|mac| mac.0 != [0; 6]);
         let mut changed = change != Change::Same;
         match self.sessions.get_mut(&identity) {
@@ -107,15 +115,17 @@ impl Sessions {
                 session.tags = tags;
                 // A session of DHCP knows its client best.
                 let better = if slaac { session.mac.or(mac) } else { mac.or(session.mac) };
-                changed |= better != session.mac;
-                session.mac = better;
+                let line = session.line.updated(told, identity.mac.is_some());
+                changed |= (better, line.rate) != (session.mac, session.line.rate);
+                (session.mac, session.line) = (better, line);
             }
             None => {
                 let handle = self.free.pop().unwrap_or_else(|| {
                     self.next_handle += 1;
                     self.next_handle - 1
                 });
-                let session = Session { handle, group: record.group, profile, mac, tags, packets6: 0, check: 0 };
+                let (group, line) = (record.group, told);
+                let session = Session { handle, group, profile, mac, tags, packets6: 0, check: 0, line };
                 self.sessions.insert(identity, session);
                 self.by_handle.insert(handle, identity);
                 let about = self.about(control, &identity);
@@ -141,6 +151,7 @@ impl Sessions {
         };
         let mac = identity.mac.or(session.mac).map(|mac| mac.0);
         let mut about = aaa::about(mac, &self.line_name(control, identity));
+        about.extend(session.line.attributes());
         about.extend(has.ip4.map(|address| Attribute::ip4(number::FRAMED_IP_ADDRESS, address)));
         about.extend(has.slaac.map(|prefix| Attribute::prefix6(number::FRAMED_IPV6_PREFIX, prefix, 64)));
         about.extend(has.na.map(|address| Attribute::octets(number::FRAMED_IPV6_ADDRESS, address.octets())));
@@ -171,7 +182,7 @@ impl Sessions {
     }
 
     pub(super) fn granted(&mut self, control: &mut Control, record: &LeaseRecord, path: ReplyPath, now: Time) {
-        if let Some((identity, true)) = self.apply_lease(control, record, Some(path.tags), now)
+        if let Some((identity, true)) = self.apply_lease(control, record, Some(&path), now)
             && let Some(spec) = self.spec(&identity)
             && let Err(why) = control.install(spec)
         {
@@ -191,6 +202,7 @@ impl Sessions {
             wan: has.na.or(has.slaac).map(upper),
             pd: has.pd.map(|(prefix, len)| (upper(prefix), len)),
             profile: session.profile,
+            line_rate: session.line.rate,
         })
     }
 

@@ -226,7 +226,7 @@ impl Sessions {
                 (Action::Send(v4::Output::ToClient(reply)), Some(path)) => self.send4(control, &reply, path),
                 (Action::Send(v4::Output::ToClient(_)), None) => {}
                 (Action::Store(ticket, record), path) => {
-                    let path = path.unwrap_or_else(|| no_path(record.group));
+                    let path = path.unwrap_or_else(|| ReplyPath::none(record.group));
                     self.put(Pending { requester: Requester::Relay4(ticket), record, path });
                 }
                 (Action::Erase(record), _) => self.ended(control, &record, now),
@@ -245,7 +245,7 @@ impl Sessions {
                 (Action::Send(v6::Output::ToClient(reply)), Some(path)) => self.send6(control, &reply, path),
                 (Action::Send(v6::Output::ToClient(_)), None) => {}
                 (Action::Store(ticket, record), path) => {
-                    let path = path.unwrap_or_else(|| no_path(record.group));
+                    let path = path.unwrap_or_else(|| ReplyPath::none(record.group));
                     self.put(Pending { requester: Requester::Relay6(ticket), record, path });
                 }
                 (Action::Erase(record), _) => self.ended(control, &record, now),
@@ -256,10 +256,6 @@ impl Sessions {
 
 /// A packet to the core has a link header when it has been routed.
 const NO_LINK: Link = Link { from: Mac([0; 6]), to: Mac([0; 6]), tags: Tags::NONE };
-
-fn no_path(group: u16) -> ReplyPath {
-    ReplyPath { group, tags: Tags::default(), via: Mac([0; 6]) }
-}
 
 fn to_core(control: &mut Control, group: u16, frame: Option<Vec<u8>>) {
     if let Some(packet) = frame.and_then(|mut frame| (frame.len() > LINK_HEADER).then(|| frame.split_off(LINK_HEADER)))

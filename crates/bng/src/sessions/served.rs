@@ -52,6 +52,8 @@ pub struct Served {
     pub relayed: bool,
     /// The circuit ID in requests is an access node's.
     pub trust_option82: bool,
+    /// What an access node tells of a line's rates bounds those of its subscriber.
+    pub cap_by_line_rate: bool,
     /// The profile of its sessions.
     pub profile: u16,
     /// What is advertised.
@@ -87,6 +89,7 @@ impl Served {
             offer: seconds(config.sessions.offer_seconds),
             relayed: sessions.relayed,
             trust_option82: sessions.trust_option82,
+            cap_by_line_rate: sessions.cap_by_line_rate,
             profile: plan.profile?,
             advert,
             adverts: RouterAdvertisements::new(advert),

@@ -164,7 +164,7 @@ impl Sessions {
         let session = *session;
         if usage.up_packets[1] != before {
             let source = identity.mac.unwrap_or(Mac([0; 6]));
-            let path = ReplyPath { group: session.group, tags: session.tags, via: source };
+            let path = ReplyPath { tags: session.tags, via: source, ..ReplyPath::none(session.group) };
             self.renew_prefix(identity.line, session.group, source, path, now);
         }
     }

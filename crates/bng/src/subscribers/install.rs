@@ -1,5 +1,6 @@
 //! Subscribers come, change and go: their places in the indexes and their records.
 
+use access::option82::LineRate;
 use dataplane::forward::InstanceId;
 use gateway::fast_path::InKernelSessions as _;
 use table::bucket;
@@ -44,6 +45,10 @@ impl Subscribers {
             self.records.grow(LINES).map_err(memory)?;
         }
         let record = self.records.alloc(LINES).ok_or(Refused::Memory)?;
+        match spec.line_rate.is_unknown() {
+            true => drop(self.line_rates.remove(&spec.handle)),
+            false => drop(self.line_rates.insert(spec.handle, spec.line_rate)),
+        }
         self.write(record, spec, replaced.map(|(_, _, _, meters)| meters), now);
         if let Some((_, before, head, _)) = &replaced
             && before.line == spec.line
@@ -57,6 +62,9 @@ impl Subscribers {
             self.unindex(spec);
             self.records.free(record, LINES);
             if let Some((old, before, ..)) = &replaced {
+                if !before.line_rate.is_unknown() {
+                    self.line_rates.insert(before.handle, before.line_rate);
+                }
                 // It had its places a moment ago; should one be lost, it is found by the others still.
                 let _ = self.index(before, *old);
             }
@@ -249,7 +257,8 @@ impl Subscribers {
                 Meter { rate, ..meter }
             }
         };
-        let (down, up) = (of(profile.down, before.map(|b| b.0)), of(profile.up, before.map(|b| b.1)));
+        let (rates, before) = (profile.policers(spec.line_rate), before.unzip());
+        let (down, up) = (of(rates.0, before.0), of(rates.1, before.1));
         if let Some(head) = self.head_mut(record) {
             *head = new;
         }
@@ -302,6 +311,7 @@ impl Subscribers {
         let record = self.record_of(handle)?;
         let (spec, usage) = (self.spec_of(record)?, self.usage(handle));
         self.by_handle[handle as usize] = 0;
+        self.line_rates.remove(&handle);
         self.unindex(&spec);
         self.records.free(record, LINES);
         self.count -= 1;
@@ -310,11 +320,17 @@ impl Subscribers {
 
     /// What was installed, read back from a record.
     pub(crate) fn spec_of(&self, record: LineId) -> Option<SubscriberSpec> {
-        Self::spec_in(self.head(record)?)
+        let head = self.head(record)?;
+        Self::spec_in(head, self.line_rate(head.handle))
+    }
+
+    /// What a subscriber's line carries, as far as its access node has told.
+    pub(crate) fn line_rate(&self, handle: u32) -> LineRate {
+        self.line_rates.get(&handle).copied().unwrap_or_default()
     }
 
     /// The same of a record's head.
-    pub(crate) fn spec_in(head: &Head) -> Option<SubscriberSpec> {
+    pub(crate) fn spec_in(head: &Head, line_rate: LineRate) -> Option<SubscriberSpec> {
         let outer = Outer::parse(head.link.get(..head.link_len.into())?).ok()?;
         let some = |prefix: u64| (prefix != NO_PREFIX).then_some(prefix);
         Some(SubscriberSpec {
@@ -326,6 +342,7 @@ impl Subscribers {
             wan: some(head.wan),
             pd: some(head.pd).map(|prefix| (prefix, head.pd_len)),
             profile: head.profile,
+            line_rate,
         })
     }
 }

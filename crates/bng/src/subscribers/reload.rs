@@ -85,14 +85,14 @@ impl Subscribers {
         let Some((group, number)) = self.head(record).map(|head| (head.group, head.profile)) else { return };
         let (Some(profile), Some(group)) = (self.profile(number), self.group(group)) else { return };
         let lists = self.lists_of(profile.acl, group.plan.acl);
-        let (rates, layer2) = ([(false, profile.down), (true, profile.up)], profile.layer2);
+        let (rates, layer2) = (profile.policers(self.line_rate(handle)), profile.layer2);
         let shaped = if profile.shape.is_some() { flags::SHAPED } else { 0 };
         if let Some(head) = self.head_mut(record) {
             head.acl = lists;
             head.flags = head.flags & !flags::SHAPED | shaped;
             head.overhead = if layer2 { head.link_len } else { 0 };
         }
-        for (is_up, rate) in rates {
+        for (is_up, rate) in [(false, rates.0), (true, rates.1)] {
             if let Some(meter) = self.meter_mut(record, is_up) {
                 retune(meter, rate, now);
             }

@@ -162,6 +162,7 @@ impl Subject for Device {
                     wan: None,
                     pd: None,
                     profile: 0,
+                    line_rate: Default::default(),
                 };
                 self.control.install(spec).map_err(|refusal| refusal.to_string())
             }

@@ -32,7 +32,7 @@ use list::{Place, SHARED};
 use longest::rank;
 use node::{Node, Port};
 
-pub use leaf::{CLASSES, ClassCounts, ClassTerms, LeafSpec, Tier};
+pub use leaf::{CLASSES, ClassCounts, ClassTerms, Framing, LeafSpec, Tier};
 pub use node::{NodeCounts, NodeSpec, PortSpec};
 
 /// Bytes that a turn of weight 1 earns: less than a frame, so that turns are short.
@@ -234,7 +234,7 @@ impl<T: Copy> Tree<T> {
 
     /// The port that a leaf's packets leave by; none: there is no such leaf.
     fn port_of(&self, id: u32) -> Option<usize> {
-        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.in_use)?;
+        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.is_in_use())?;
         Some(self.nodes.get(leaf.node as usize)?.port.into())
     }
 
@@ -279,7 +279,7 @@ impl<T: Copy> Tree<T> {
 
     /// Takes a leaf out; what waited in it is given to `each`.
     pub fn remove(&mut self, id: u32, mut each: impl FnMut(Frame)) {
-        if !self.leaves.get(id as usize).is_some_and(|leaf| leaf.in_use) {
+        if !self.leaves.get(id as usize).is_some_and(|leaf| leaf.is_in_use()) {
             return;
         }
         self.withdraw(id);
@@ -334,7 +334,7 @@ impl<T: Copy> Tree<T> {
 
     /// Shows what waits in a leaf: class, since when, and the frame; each class's oldest first.
     pub fn each_waiting(&self, id: u32, mut show: impl FnMut(u8, u64, &Frame)) {
-        let Some(leaf) = self.leaves.get(id as usize).filter(|leaf| leaf.in_use) else { return };
+        let Some(leaf) = self.leaves.get(id as usize).filter(|leaf| leaf.is_in_use()) else { return };
         for (class, queue) in (0..).zip(&leaf.queues) {
             let mut place = queue.head;
             for _ in 0..queue.packets {
@@ -347,24 +347,24 @@ impl<T: Copy> Tree<T> {
 
     /// What the gateway keeps with a leaf; none: there is no such leaf.
     pub fn label(&self, id: u32) -> Option<T> {
-        self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.label)
+        self.leaves.get(id as usize).filter(|leaf| leaf.is_in_use()).map(|leaf| leaf.label)
     }
 
     /// What a leaf's classes have counted.
     pub fn counts(&self, id: u32) -> Option<[ClassCounts; CLASSES]> {
-        self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.queues.map(|queue| queue.counts))
+        self.leaves.get(id as usize).filter(|leaf| leaf.is_in_use()).map(|leaf| leaf.queues.map(|queue| queue.counts))
     }
 
     /// What a leaf has earned of its maximum rate, its minimum and its urgent rate.
     pub fn earned(&self, id: u32) -> Option<Earned> {
-        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.in_use)?;
+        let leaf = self.leaves.get(id as usize).filter(|leaf| leaf.is_in_use())?;
         let (rate, state) = leaf.pace.parts();
         Some(Earned { rate, states: [state, leaf.minimum, leaf.urgent] })
     }
 
     /// Goes on with what a leaf had earned in another tree; nothing waits in it yet.
     pub fn put_earned(&mut self, id: u32, earned: &Earned) {
-        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) {
+        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.is_in_use()) {
             leaf.pace.go_on((earned.rate, earned.states[0]));
             [leaf.minimum, leaf.urgent] = [earned.states[1], earned.states[2]];
         }
@@ -382,7 +382,7 @@ impl<T: Copy> Tree<T> {
 
     /// Goes on counting from those counts: the leaf was in another tree.
     pub fn put_counts(&mut self, id: u32, counts: &[ClassCounts; CLASSES]) {
-        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) {
+        if let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.is_in_use()) {
             leaf.queues.iter_mut().zip(counts).for_each(|(queue, counts)| queue.counts = *counts);
         }
     }
@@ -451,7 +451,9 @@ impl<T: Copy> Tree<T> {
         bounded: bool,
         mut shed: impl FnMut(Frame, T),
     ) -> Result<(), Refused> {
-        let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.in_use) else { return Err(Refused::Gone) };
+        let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.is_in_use()) else {
+            return Err(Refused::Gone);
+        };
         let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Err(Refused::Gone) };
         let (class, len) = (usize::from(class) % CLASSES, frame.len() as u32);
         let (queue, terms) = (&mut leaf.queues[class], &tier.classes[class]);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
+use access::option82::LineRate;
 use dataplane::forward::InstanceId;
 
 use super::super::{Config, Subscriber, parse_mac, parse_prefix, wrong};
@@ -170,6 +171,7 @@ impl Config {
                 wan: wan.map(|first| first.wrapping_add(i.into())),
                 pd: pd.map(|(first, len)| (first.wrapping_add(u64::from(i) << (64 - len)), len)),
                 profile,
+                line_rate: LineRate::default(),
             };
             check_addresses(n, &spec, &layout.groups, &own)?;
             if let Err(key) = seen.add(&spec, group) {

@@ -48,6 +48,30 @@ impl Tier {
     }
 }
 
+/// How a line carries frames: what its rate counts of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// As they are.
+    #[default]
+    Whole,
+    /// In ATM cells: 53 bytes for each 48 that have begun, with the trailer of AAL5 (8 bytes; ITU-T I.363.5, 6).
+    Atm,
+    /// In PTM with 64/65-octet encapsulation: a byte more for each 64 that have begun (IEEE 802.3, 61.3.3).
+    Ptm,
+}
+
+impl Framing {
+    /// Bytes on the line of a frame of `len` bytes, overhead included.
+    #[inline(always)]
+    pub const fn charged(self, len: u32) -> u32 {
+        match self {
+            Self::Whole => len,
+            Self::Atm => (len + 8).div_ceil(48) * 53,
+            Self::Ptm => len + len.div_ceil(64),
+        }
+    }
+}
+
 /// A leaf as control installs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafSpec {
@@ -61,6 +85,8 @@ pub struct LeafSpec {
     pub weight: u16,
     /// Bytes that its rates count beside each frame's (without CRC); may be negative.
     pub overhead: i8,
+    /// How its line carries what that makes.
+    pub framing: Framing,
 }
 
 /// A class's queue and counters: a cache line.
@@ -138,7 +164,8 @@ pub(super) struct Leaf<T> {
     pub deficit: i32,
     pub timer: Option<Handle>,
     pub tier: u16,
-    pub in_use: bool,
+    /// How its line carries frames; none: the place is free.
+    pub framing: Option<Framing>,
     pub standing: Standing,
     pub level: u8,
     /// Classes with packets, a bit each.
@@ -167,7 +194,7 @@ impl<T: Copy> Leaf<T> {
             deficit: 0,
             timer: None,
             tier: 0,
-            in_use: false,
+            framing: None,
             standing: Standing::Idle,
             level: SHARED,
             backlog: 0,
@@ -182,18 +209,24 @@ impl<T: Copy> Leaf<T> {
         }
     }
 
+    /// Whether a leaf has the place.
+    #[inline(always)]
+    pub fn is_in_use(&self) -> bool {
+        self.framing.is_some()
+    }
+
     /// Takes terms; what waits, is counted and is earned stays.
     pub fn install(&mut self, spec: &LeafSpec, tier: &Tier, label: T, now: u64) {
-        if !self.in_use {
+        if !self.is_in_use() {
             let full =
                 |config: Option<bucket::Config>| config.map_or_else(Default::default, |c| bucket::State::full(&c, now));
             (self.minimum, self.urgent) = (full(tier.minimum), full(tier.urgent));
-            self.in_use = true;
             self.pace = Pace::new(spec.rate, now);
         } else {
             self.pace.change(spec.rate, now);
         }
-        (self.node, self.tier, self.overhead, self.label) = (spec.node, spec.tier, spec.overhead, label);
+        (self.node, self.tier, self.label) = (spec.node, spec.tier, label);
+        (self.overhead, self.framing) = (spec.overhead, Some(spec.framing));
         self.quantum = super::QUANTUM.saturating_mul(i32::from(spec.weight.max(1)));
     }
 

@@ -159,7 +159,7 @@ impl<T: Copy> Tree<T> {
             queue.counts.packets += 1;
             queue.counts.bytes += u64::from(len);
             queue.counts.waited_ns += now.saturating_sub(came);
-            let charged = len.saturating_add_signed(leaf.overhead.into());
+            let charged = leaf.framing.unwrap_or_default().charged(len.saturating_add_signed(leaf.overhead.into()));
             leaf.pace.spend(charged);
             leaf.deficit -= charged as i32;
             leaf.credit[class] -= charged as i32;

@@ -25,7 +25,7 @@ fn tier() -> Tier {
 }
 
 fn leaf(node: u32, bps: Option<u64>) -> LeafSpec {
-    LeafSpec { node, tier: 0, rate: bps.map_or(open(), rate), weight: 1, overhead: 0 }
+    LeafSpec { node, tier: 0, rate: bps.map_or(open(), rate), weight: 1, overhead: 0, framing: Framing::Whole }
 }
 
 struct Rig {
@@ -88,7 +88,8 @@ impl Rig {
 
     /// Bytes of the longest queue of two packets or more, and whether the lists of lengths are right.
     fn longest(&self) -> u32 {
-        let queues = || self.tree.leaves.iter().flat_map(|leaf| leaf.queues.iter().map(|queue| (leaf.in_use, queue)));
+        let queues =
+            || self.tree.leaves.iter().flat_map(|leaf| leaf.queues.iter().map(|queue| (leaf.is_in_use(), queue)));
         for (in_use, queue) in queues() {
             let (is, listed) = (rank(queue.bytes), queue.codel.rank);
             assert!(in_use || queue.packets == 0);
@@ -197,6 +198,19 @@ fn overhead_counts_against_the_rate() {
     let mut rig = Rig::new(None, &[(open(), 1)], &[spec], &[tier()]);
     rig.backlogged(2000, &[(0, 1, 76)]);
     assert!(near(rig.bps(0, 1, 2000), 0.76 * 8e6), "{}", rig.bps(0, 1, 2000));
+}
+
+#[test]
+fn cells_count_against_the_rate() {
+    // 1,500 bytes with 18 of overhead and AAL5's 8 take 32 cells; 46 with them 2: as tc-stab(8) counts.
+    assert_eq!([1518, 64, 40, 41].map(|len| Framing::Atm.charged(len)), [32 * 53, 2 * 53, 53, 2 * 53]);
+    assert_eq!([1518, 64, 65].map(|len| Framing::Ptm.charged(len)), [1542, 65, 67]);
+    for (framing, share) in [(Framing::Atm, 82.0 / 159.0), (Framing::Ptm, 82.0 / 102.0)] {
+        let spec = LeafSpec { overhead: 18, framing, ..leaf(0, Some(8 * MBIT)) };
+        let mut rig = Rig::new(None, &[(open(), 1)], &[spec], &[tier()]);
+        rig.backlogged(2000, &[(0, 1, 82)]);
+        assert!(near(rig.bps(0, 1, 2000), share * 8e6), "{framing:?}: {}", rig.bps(0, 1, 2000));
+    }
 }
 
 #[test]
