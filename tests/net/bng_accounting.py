@@ -113,15 +113,18 @@ class Clients(threading.Thread):
     def run(self):
         while not self.ends:
             self.turn(time.time())
-            until = time.time() + 0.02
-            while select.select([self.raw], [], [], max(0, until - time.time()))[0]:
-                frame = receive_tagged(self.raw)
-                if frame is None or len(frame) < 50 or frame[12:16] != b"\x88\xa8\0\x64" or frame[31] != 17 or frame[6:12] != GATEWAY_MAC:
-                    continue
-                line = self.lines.get(struct.unpack("!H", frame[18:20])[0])
-                answer = line and line.came(frame[22:])
-                if answer:
-                    self.raw.send(answer)
+            self.hear(0.02)
+
+    def hear(self, seconds):
+        until = time.time() + seconds
+        while select.select([self.raw], [], [], max(0, until - time.time()))[0]:
+            frame = receive_tagged(self.raw)
+            if frame is None or len(frame) < 50 or frame[12:16] != b"\x88\xa8\0\x64" or frame[31] != 17 or frame[6:12] != GATEWAY_MAC:
+                continue
+            line = self.lines.get(struct.unpack("!H", frame[18:20])[0])
+            answer = line and line.came(frame[22:])
+            if answer:
+                self.raw.send(answer)
 
     def turn(self, now):
         for line in self.lines.values():
@@ -203,6 +206,38 @@ def judged(path, lines):
     sums |= {"sent again": twice, "octets sent": sum(line.sent for line in lines.values()), "octets accounted": sum(used.values())}
     return wrong, sums
 
+def orderly(gate, gateway, clients, detail):
+    """Sessions go on over two stops and starts of the gateway, and are charged to the octet."""
+    known, lines = set(by_session(detail)), [clients.lines[n] for n in range(1, 9)]
+    for line in lines:
+        line.wants, line.sent = True, 0
+    def bound():
+        for line in lines:
+            if line.address is None:
+                clients.raw.send(line.discover())
+        clients.hear(0.3)
+        return all(line.address for line in lines) and "yes"
+    wait_for("eight sessions begin", bound)
+    for _ in range(2):
+        for n in range(40):
+            for line in lines:
+                clients.raw.send(line.packet())
+            time.sleep(0.002)
+        # What is in the gateway's ring is its to carry.
+        time.sleep(0.1)
+        gateway_stops(gate)
+        gate = gateway()
+    for line in lines:
+        clients.raw.send(line.release())
+    new = lambda: {id: all for id, all in by_session(detail).items() if id not in known}
+    stops = lambda: [record for all in new().values() for record in all if record["Acct-Status-Type"] == "Stop"]
+    wait_for("and end", lambda: len(stops()) == len(lines) and "yes", 20)
+    charged = {record["NAS-Port-Id"]: octets(record) for record in stops()}
+    expect("each was charged what it sent", charged == {f"acc:100.{line.n}": line.sent for line in lines},
+           (charged, [(line.n, line.sent) for line in lines]))
+    expect("with one start each", all(sum(record["Acct-Status-Type"] == "Start" for record in all) == 1 for all in new().values()), new())
+    return gate
+
 def main():
     broadband_links(SUB, GW, DN)
     print("seed", SEED)
@@ -253,8 +288,8 @@ def main():
     clients.join()
     wait_for("every session has its stop", lambda: all(any(one["Acct-Status-Type"] == "Stop" for one in each)
                                                        for each in by_session(detail).values()) and "yes", 40)
-    gateway_stops(gate)
     wrong, sums = judged(detail, clients.lines)
+    gateway_stops(orderly(gate, gateway, clients, detail))
     sums |= {"leases": sum(line.bound for line in clients.lines.values()), "kills": KILLS}
     on = sum(record["Acct-Status-Type"] == "Accounting-On" for record in records(detail))
     print(", ".join(f"{name} {number:,}" for name, number in (sums | {"Accounting-On": on}).items()))

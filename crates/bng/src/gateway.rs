@@ -270,6 +270,11 @@ pub struct BroadbandGateway {
 }
 
 impl BroadbandGateway {
+    /// What a subscriber has used; none: it is not here.
+    pub fn usage(&self, handle: u32) -> Option<Usage> {
+        self.state.subscribers.usage(handle)
+    }
+
     /// A worker's gateway, and the layout of its stages.
     pub fn new(parts: Parts) -> (Self, Layout) {
         let mut layout = Layout::default();

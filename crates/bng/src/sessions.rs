@@ -56,6 +56,7 @@ use crate::control::Control;
 use crate::link::Line;
 use crate::record::SubscriberSpec;
 use crate::slow::{ControlPacket, FROM_SERVERS};
+use crate::subscribers::Usage;
 
 pub use aaa::{Aaa, AaaCounts, Sockets};
 use clock::LeaseClock;
@@ -431,6 +432,26 @@ impl Sessions {
         self.advertise(control, now);
         self.check(control, now);
         self.keep_accounting();
+    }
+
+    /// The process ends, and workers stand still: what sessions have used, which `usage` tells by worker and handle, is kept, and
+    /// what workers had not taken out yet is.
+    pub(crate) fn close(&mut self, control: &mut Control, usage: &dyn Fn(usize, u32) -> Option<Usage>) {
+        let now = self.clock.now();
+        self.take_removed(control, now);
+        let Some(aaa) = &mut self.aaa else { return };
+        for handle in aaa.accounted() {
+            let used = match control.worker_of(handle) {
+                Some(worker) => usage(worker, handle),
+                None => (0..control.workers()).find_map(|worker| usage(worker, handle)),
+            };
+            match (self.by_handle.get(&handle), used) {
+                (Some(identity), Some(used)) => aaa.pause(handle, identity, &used),
+                (Some(_), None) => {}
+                (None, used) => aaa.stop(handle, &used.unwrap_or_default(), now),
+            }
+        }
+        self.store.submit_last(aaa.keeper().take());
     }
 
     /// Hands records of accounting to the ledger, and takes note of those that are on the disk.

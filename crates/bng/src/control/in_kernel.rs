@@ -54,4 +54,13 @@ impl Control {
     pub fn fast_path(&self) -> Option<fast::Counts> {
         self.fast.as_ref().map(|fast| fast.publisher.path().counts())
     }
+
+    /// Has the program take no more packets; what it has counted is final.
+    pub(super) fn stop_fast_path(&self) {
+        if let Some(fast) = &self.fast {
+            let path = fast.publisher.path();
+            path.set_running(false);
+            path.quiesce();
+        }
+    }
 }

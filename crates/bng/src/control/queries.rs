@@ -9,6 +9,22 @@ use crate::moving::Step;
 use crate::subscribers::Usage;
 
 impl Control {
+    /// The worker that has a subscriber; none: it has gone, or its group has no worker.
+    pub(crate) fn worker_of(&self, handle: u32) -> Option<usize> {
+        let spec = self.subscribers.get(handle as usize).copied().flatten()?;
+        self.worker(spec.group).ok()
+    }
+
+    /// The process ends, and workers stand still: sessions keep what `usage` tells by worker and handle.
+    pub(crate) fn close(&mut self, usage: &dyn Fn(usize, u32) -> Option<Usage>) {
+        self.stop_fast_path();
+        (0..self.links.len()).for_each(|worker| self.take_answers(worker));
+        if let Some(mut sessions) = self.sessions.take_if(|_| !self.succession.is_still()) {
+            sessions.close(self, usage);
+            self.sessions = Some(sessions);
+        }
+    }
+
     /// Asks workers what those subscribers have used, each its own; [`Control::reports`] has it when all have answered.
     /// Workers are queried for a few at a time: they have packets to carry.
     pub fn ask_reports(&mut self, handles: &[u32]) {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use dataplane::forward::Neighbourhood;
-use engine::{Io, PortId, StatsView};
+use engine::{Io, PortId, StatsView, Worker};
 use gateway::connected::{Connected, LOOK};
 use gateway::host_routing::ServedPrefix;
 use gateway::metrics::Kind::{Counter, Gauge};
@@ -251,6 +251,10 @@ impl Product for Observer {
 
     fn served(&self) -> Vec<ServedPrefix> {
         self.control().served()
+    }
+
+    fn halted(&self, workers: &[std::thread::Result<Worker<BroadbandGateway>>]) {
+        self.control().close(&|worker, handle| workers.get(worker)?.as_ref().ok()?.gateway().usage(handle));
     }
 
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {

@@ -248,6 +248,9 @@ impl Sessions {
         let profile = *self.profiles.get(name).ok_or(ErrorCause::InvalidAttributeValue)?;
         let identity = *self.by_handle.get(&handle).ok_or(ErrorCause::SessionContextNotFound)?;
         self.set_profile(control, &identity, profile);
+        if let Some(aaa) = &mut self.aaa {
+            aaa.regrant(handle, &identity, name);
+        }
         Ok(())
     }
 

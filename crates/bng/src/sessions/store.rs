@@ -177,6 +177,29 @@ impl<T> Store<T> {
         }
     }
 
+    /// Hands in the last changes there are, as many together as usual; they are on the disk when this is dropped. A report and what
+    /// it takes the place of stay together.
+    pub fn submit_last(&self, mut changes: Vec<Change>) {
+        let Some(writer) = &self.writer else { return };
+        while !changes.is_empty() {
+            let mut at = changes.len().min(PACE.batch);
+            while at < changes.len() && matches!(changes[at - 1], Change::DropCheckpoint { .. }) {
+                at += 1;
+            }
+            let rest = changes.split_off(at);
+            changes = match writer.submit(changes) {
+                Ok(_) => rest,
+                Err(Refused::Full(mut few)) => {
+                    few.extend(rest);
+                    // There is room when some of what was handed in before is on the disk.
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    few
+                }
+                Err(Refused::Failed(_)) => return,
+            };
+        }
+    }
+
     /// The last of them that is on the disk.
     pub fn submitted(&self) -> Ticket {
         let Some(writer) = &self.writer else { return Ticket(u64::MAX) };

@@ -120,17 +120,45 @@ impl Aaa {
         let Some(mut account) = self.accounts.remove(&handle) else { return };
         let usage = sum(&account.used, usage);
         if let Some(identity) = identity {
-            if account.key == 0 {
-                account.key = self.keeper.key();
-            }
-            // What workers have counted is added to what was used before the crash: that stays as it is.
-            account.reported = Some(row(&usage));
-            let kept = KeptAccount { used: row(&usage), ..self.record(&account, identity) };
-            self.keeper.account(account.key, &kept);
+            self.keep(&mut account, identity, &usage);
         }
         let report = self.report_of(&account, Status::Interim, now, Some(&usage), None);
         account.unsent = self.backlog.interim(account.unsent, report, self.keeper.step());
         self.accounts.insert(handle, account);
+    }
+
+    /// Has a session's record say what it has used in all.
+    fn keep(&mut self, account: &mut Account, identity: &Identity, usage: &Usage) {
+        if account.key == 0 {
+            account.key = self.keeper.key();
+        }
+        // What workers have counted is added to what was used before the crash: that stays as it is.
+        account.reported = Some(row(usage));
+        let kept = KeptAccount { used: row(usage), ..self.record(account, identity) };
+        self.keeper.account(account.key, &kept);
+    }
+
+    /// Keeps what a session has used so far, if that is more than its record says: the process ends, and the session does not.
+    pub fn pause(&mut self, handle: u32, identity: &Identity, usage: &Usage) {
+        let Some(mut account) = self.accounts.remove(&handle).filter(|_| self.reports) else { return };
+        let usage = sum(&account.used, usage);
+        if account.reported != Some(row(&usage)) {
+            self.keep(&mut account, identity, &usage);
+        }
+        self.accounts.insert(handle, account);
+    }
+
+    /// Subscribers whose sessions are accounted.
+    pub fn accounted(&self) -> Vec<u32> {
+        self.accounts.keys().copied().collect()
+    }
+
+    /// A server has given a session another tier; it goes on with that after a crash, too.
+    pub fn regrant(&mut self, handle: u32, identity: &Identity, profile: &str) {
+        let Some(account) = self.accounts.get_mut(&handle) else { return };
+        account.grant.profile = Some(profile.to_owned());
+        self.grants.insert(*identity, account.grant.clone());
+        self.rewrite(handle, identity);
     }
 
     /// A session has ended, for a cause of RFC 2866, 5.10.

@@ -3,7 +3,7 @@
 //! acknowledged them. A report goes to a server when what it says is on the disk, so that a server never knows more than the
 //! ledger: a session goes on under its identifier after a crash, with at least the usage that was reported.
 //!
-//! What a session has used since its last interim report is lost with the process.
+//! What a session has used since its last interim report is lost if the process is killed; one that ends writes it down.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -207,6 +207,11 @@ impl Keeper {
             self.durable = *step;
             self.under_way.pop_front();
         }
+    }
+
+    /// All changes that are still to be handed in.
+    pub fn take(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Goes on with what another process had: all of it is on the disk.

@@ -352,6 +352,34 @@ fn what_changes_of_a_session_is_kept() {
 }
 
 #[test]
+fn what_a_session_had_used_when_the_process_ended_is_kept() {
+    let (mut disk, of) = (Disk::default(), identity(1));
+    let used = |bytes: u64| Usage { up_bytes: [bytes, 0], ..Usage::default() };
+    let mut first = disk.started(NOW);
+    first.start(1, &of, port_id(b"line 1"), NOW);
+    first.interim(1, Some(&of), &used(500), NOW);
+    first.regrant(1, &of, "fast");
+    disk.sync(&mut first);
+    first.pause(1, &of, &used(500));
+    assert!(!first.keeper.is_due(), "its record says so");
+    first.pause(1, &of, &used(700));
+    disk.sync(&mut first);
+    let mut second = disk.started(NOW);
+    second.start(1, &of, port_id(b"line 1"), NOW);
+    second.end_others(NOW);
+    let tier = |aaa: &Aaa| aaa.grant(&of).and_then(|grant| grant.profile.clone());
+    assert_eq!((tier(&second).as_deref(), tier(&first)), (Some("fast"), tier(&second)));
+    second.pause(1, &of, &used(30));
+    disk.sync(&mut second);
+    let mut third = disk.started(NOW);
+    third.end_others(NOW);
+    disk.sync(&mut third);
+    third.turn(NOW, NOW);
+    let sent = reports(&third);
+    assert_eq!(sent.last().map(|stop| (stop.0, stop.2)), Some((2, 730)));
+}
+
+#[test]
 fn session_that_is_gone_after_a_crash_has_ended() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let mut first = disk.started(NOW);
