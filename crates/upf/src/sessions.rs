@@ -209,9 +209,10 @@ impl Sessions {
             }
         }
         let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
-        let kernel = old.map_or_else(InKernel::default, |old| old.kernel);
-        let place = Place { line, lines: count as u8, born, kernel };
+        // Its keys may be others now: the program's index leads to it again when it goes back into the kernel.
         self.unlink_kernel(at);
+        let kernel = self.places[at].map_or_else(InKernel::default, |old| old.kernel);
+        let place = Place { line, lines: count as u8, born, kernel };
         if let Err(why) = self.relink(at, Keys::of(compiled), line, old.map(|old| old.line)) {
             self.lines.free(line, count);
             return Err(why);

@@ -467,3 +467,69 @@ fn two_cpus_share_a_rate() {
     let best = rounds.map(|(_, most)| most).find(|most| *most > 0.99);
     assert!(best.is_some(), "below the rate in all rounds");
 }
+
+#[test]
+fn a_session_with_other_rules_goes_back_into_the_kernel() {
+    let (mut device, usual, _) = with_usual();
+    assert!(is_redirected(&device, &usual(0)));
+    for n in 1..4 {
+        let change: toml::Table = "do = \"more\"\nue = 0\nquotas = [300000]".parse().expect("TOML");
+        device.step(&change).expect("other rules");
+        device.enter();
+        assert!(is_redirected(&device, &usual(n)), "after change {n}");
+    }
+}
+
+/// Has two CPUs offer a packet until the program has left one to each; how many it forwarded before.
+fn hammered_until_left(path: &FastPath, packet: &[u8]) -> u64 {
+    let before = path.counts().up.0;
+    std::thread::scope(|scope| {
+        let hammer = || {
+            let run = || path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict;
+            let last = std::iter::repeat_with(run).find(|verdict| *verdict != XDP_REDIRECT);
+            assert_eq!(last, Some(XDP_PASS));
+        };
+        let both = [scope.spawn(hammer), scope.spawn(hammer)];
+        both.into_iter().for_each(|thread| thread.join().expect("it hammers"));
+    });
+    path.counts().up.0 - before
+}
+
+/// How many packets of a quota of 300,000 octets pass in the kernel, offered by two CPUs, and how many of those it leaves pass
+/// the worker, until that refuses one. Each look at a quota of both directions is at half of what is left of it.
+fn passed_of_a_quota(packet: &[u8]) -> (u64, u64) {
+    let mut device = gateway("bearer = [{ qfi = 9 }]");
+    let quota: toml::Table = "do = \"more\"\nue = 0\nquotas = [300000]".parse().expect("TOML");
+    device.step(&quota).expect("a quota");
+    let (mut kernel, mut worker) = (0, 0);
+    loop {
+        device.enter();
+        kernel += hammered_until_left(&device.path, packet);
+        (0..2).for_each(|_| device.user_space.send("n3", packet));
+        device.user_space.settle();
+        let passed = device.user_space.received("n6").len() as u64;
+        worker += passed;
+        if passed < 2 {
+            return (kernel, worker);
+        }
+    }
+}
+
+#[test]
+fn two_cpus_share_a_quota() {
+    for len in [10, 700, 1300] {
+        let inner = golden_cases::ip4(golden_cases::UE, golden_cases::SERVER).udp(40_000, 50_000).payload(vec![7; len]);
+        let packet = golden_cases::up(&inner).build();
+        // A packet passes while less than the quota was used before it.
+        let whole = 300_000u64.div_ceil(28 + len as u64);
+        for round in 0..8 {
+            let (kernel, worker) = passed_of_a_quota(&packet);
+            assert_eq!(
+                kernel + worker,
+                whole,
+                "{len} octets, round {round}: {kernel} in the kernel, {worker} behind it"
+            );
+            assert!(kernel > whole * 3 / 4, "{kernel} of {whole} in the kernel");
+        }
+    }
+}
