@@ -10,11 +10,10 @@ mod shape;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use dataplane::config::Links;
 pub use dataplane::config::{ConfigError, Otherwise, parse_mac, parse_prefix, parse_rate, wrong};
-use dataplane::config::{Link, Links, VlanStack};
 pub use dataplane::config::{Nat, NatPool};
 use dataplane::forward::InstanceId;
-use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,57 +106,28 @@ impl Role {
     }
 }
 
-/// An interface.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Port {
-    /// What the rest of the configuration calls it.
-    pub name: String,
-    /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
-    pub uri: String,
-    /// Its side.
-    pub role: Role,
-    /// The VRF of its core side; left out: `core`.
-    #[serde(default)]
-    pub instance: Option<String>,
-    /// Take the interface though the host's default route leads by it or the host has addresses on it.
-    #[serde(default)]
-    pub claim_interface: bool,
-    /// Addresses of its core side, with prefix length.
-    #[serde(default)]
-    pub addresses: Vec<String>,
-    /// VLAN tags of its core side: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
-    #[serde(default)]
-    pub vlan: Option<VlanStack>,
-    /// Priority code point of the tags of frames sent by the core side, by class selector (DSCP / 8); left out: 0.
-    #[serde(default)]
-    pub pcp: Option<[u8; 8]>,
-    /// Most bits a second towards subscribers, with preambles and gaps: the rate of the link, or of what is behind it.
-    /// Workers share it. Shaped packets wait for it; left out: they never do.
-    #[serde(default)]
-    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
-    pub rate: Option<String>,
-    /// Largest IP packet in bytes; default: the interface's.
-    #[serde(default)]
-    pub mtu: Option<u16>,
-    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
-    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
-    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
-    #[serde(default)]
-    pub host_interface: Option<String>,
-    /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
-    /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
-    #[serde(default)]
-    #[schemars(range(max = dataplane::config::MOST_HOST_PACKETS))]
-    pub host_packets_per_second: u32,
-    /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
-    #[serde(default)]
-    pub mss: Option<u16>,
-    /// Forward usual packets of known subscribers in the kernel, at the driver, where the port is an `xdp:` one and everything
-    /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
-    /// workers. Ports of both sides must have it.
-    #[serde(default)]
-    pub fast_path: FastPathMode,
+gateway::port_section! {
+    /// An interface.
+    pub struct Port {
+        /// Its side.
+        pub role: Role,
+        /// The VRF of its core side; left out: `core`. Addresses and tags are those of the core side, too.
+        #[serde(default)]
+        pub instance: Option<String>,
+        /// Most bits a second towards subscribers, with preambles and gaps: the rate of the link, or of what is behind it.
+        /// Workers share it. Shaped packets wait for it; left out: they never do.
+        #[serde(default)]
+        #[schemars(schema_with = "quantity::read::optional_rate_schema")]
+        pub rate: Option<String>,
+        /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
+        #[serde(default)]
+        pub mss: Option<u16>,
+        /// Forward usual packets of known subscribers in the kernel, at the driver, where the port is an `xdp:` one and everything
+        /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
+        /// workers. Ports of both sides must have it.
+        #[serde(default)]
+        pub fast_path: FastPathMode,
+    }
 }
 
 /// The in-kernel path of known subscribers.
@@ -203,37 +173,17 @@ impl From<Role> for gateway::fast_path::Side {
 }
 
 impl PortSection for Port {
-    fn entry(&self) -> PortEntry<'_> {
-        let Self { name, uri, role, addresses, claim_interface, .. } = self;
-        PortEntry {
-            name,
-            uri,
-            role: role.name(),
-            addresses,
-            claim_interface: *claim_interface,
-            host_interface: self.host_interface.as_deref(),
-            host_packets_per_second: self.host_packets_per_second,
-            mtu: self.mtu,
-            offloads: Default::default(),
-        }
+    fn role(&self) -> &'static str {
+        self.role.name()
     }
 
-    fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, host_interface, host_packets_per_second, .. } = self;
+    fn instance(&self) -> &str {
+        self.instance()
+    }
+
+    fn point_to_point(&self) -> bool {
         // A port without a core side has no address of its own: those of groups are answered for there.
-        let point_to_point = self.uri.starts_with("tun:") || !self.role.has_core();
-        let host_interface = host_interface.as_deref();
-        Link {
-            name,
-            instance: self.instance(),
-            addresses,
-            point_to_point,
-            vlan: vlan.as_ref(),
-            pcp: *pcp,
-            mtu: *mtu,
-            host_interface,
-            host_packets_per_second: *host_packets_per_second,
-        }
+        self.uri.starts_with("tun:") || !self.role.has_core()
     }
 }
 

@@ -18,16 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use dataplane::config::{ConfigError, Link, Links, VlanStack};
+use dataplane::config::{ConfigError, Links};
 use dataplane::forward::{Forwarding, Tables};
 use dataplane::route::{HasForwarding, HasHop};
 use engine::{Burst, Clock, Ctx, Kind, Layout, PortId, Time};
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::metrics::Page;
-use crate::shell::ports::PortEntry;
 use crate::shell::reload::LiveKey;
 use crate::shell::rest::ControlWaker;
 use crate::shell::{Gateway, Loaded, Opened, PortSection, Process, Sections, StartError, WorkerInit, WorkerInits};
@@ -129,75 +128,21 @@ impl<R: Routed> HasForwarding for State<R> {
     }
 }
 
-/// A `[[port]]` section with nothing of a gateway's own.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Port {
-    /// What the rest of the configuration calls it.
-    pub name: String,
-    /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
-    pub uri: String,
-    /// Take the interface though the host's default route leads by it or the host has addresses on it.
-    #[serde(default)]
-    pub claim_interface: bool,
-    /// Addresses on it, with prefix length: `10.0.3.1/24`.
-    #[serde(default)]
-    pub addresses: Vec<String>,
-    /// VLAN tags of its frames: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
-    #[serde(default)]
-    pub vlan: Option<VlanStack>,
-    /// Priority code point of the tags of frames sent, by class selector (DSCP / 8); left out: 0.
-    #[serde(default)]
-    pub pcp: Option<[u8; 8]>,
-    /// Largest IP packet in bytes; default: the interface's.
-    #[serde(default)]
-    pub mtu: Option<u16>,
-    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
-    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
-    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
-    #[serde(default)]
-    pub host_interface: Option<String>,
-    /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
-    /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
-    #[serde(default)]
-    #[schemars(range(max = dataplane::config::MOST_HOST_PACKETS))]
-    pub host_packets_per_second: u32,
+crate::port_section! {
+    /// A `[[port]]` section with nothing of a gateway's own.
+    pub struct Port {}
 }
 
 /// The only VRF.
 const CORE: &str = "core";
 
 impl PortSection for Port {
-    fn entry(&self) -> PortEntry<'_> {
-        let Self { name, uri, addresses, claim_interface, .. } = self;
-        PortEntry {
-            name,
-            uri,
-            role: CORE,
-            addresses,
-            claim_interface: *claim_interface,
-            host_interface: self.host_interface.as_deref(),
-            host_packets_per_second: self.host_packets_per_second,
-            mtu: self.mtu,
-            offloads: Default::default(),
-        }
+    fn role(&self) -> &'static str {
+        CORE
     }
 
-    fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, host_interface, host_packets_per_second, .. } = self;
-        let point_to_point = self.uri.starts_with("tun:");
-        let host_interface = host_interface.as_deref();
-        Link {
-            name,
-            instance: CORE,
-            addresses,
-            point_to_point,
-            vlan: vlan.as_ref(),
-            pcp: *pcp,
-            mtu: *mtu,
-            host_interface,
-            host_packets_per_second: *host_packets_per_second,
-        }
+    fn instance(&self) -> &str {
+        CORE
     }
 }
 

@@ -39,4 +39,4 @@ pub use observe::{Shell, wall_clock};
 pub use process::{Ended, Opened, Process, StartError, WorkerInits};
 pub use product::{Gateway, Head, Loaded, Product, Reach};
 pub use run::run;
-pub use sections::{PortSection, Sections};
+pub use sections::{PortKeys, PortSection, Sections};

@@ -11,7 +11,6 @@ use std::time::Duration;
 use dataplane::forward::InstanceId;
 pub use gateway::fast_path::FastPathMode;
 use gateway::host_routing::ServedPrefix;
-use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
 use port::Offloads;
 use schemars::JsonSchema;
@@ -70,64 +69,44 @@ pub enum Role {
     Core,
 }
 
+impl Role {
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Core => "core",
+        }
+    }
+}
+
 impl From<Role> for gateway::fast_path::Side {
     fn from(role: Role) -> Self {
         if role == Role::Access { Self::Access } else { Self::Core }
     }
 }
 
-/// An interface.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Port {
-    /// What the rest of the configuration calls it.
-    pub name: String,
-    /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
-    pub uri: String,
-    /// Its side.
-    pub role: Role,
-    /// The network instance it belongs to; default: its role.
-    #[serde(default)]
-    pub instance: Option<String>,
-    /// Take the interface though the host's default route leads by it or the host has addresses on it: what the host sends
-    /// and receives there is cut off.
-    #[serde(default)]
-    pub claim_interface: bool,
-    /// Our addresses on it, with prefix length: `10.0.3.1/24`.
-    #[serde(default)]
-    pub addresses: Vec<String>,
-    /// VLAN tags of its frames: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
-    #[serde(default)]
-    pub vlan: Option<VlanStack>,
-    /// Priority code point of the tags of frames sent, by class selector (DSCP / 8); left out: 0.
-    #[serde(default)]
-    pub pcp: Option<[u8; 8]>,
-    /// Largest IP packet; default: the interface's.
-    #[serde(default)]
-    pub mtu: Option<u16>,
-    /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
-    /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
-    /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
-    #[serde(default)]
-    pub host_interface: Option<String>,
-    /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
-    /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
-    #[serde(default)]
-    #[schemars(range(max = dataplane::config::MOST_HOST_PACKETS))]
-    pub host_packets_per_second: u32,
-    /// Verify the UDP checksum of tunnel packets that come in by it. Off, the link's own checksum is trusted, and that of
-    /// the user's packet, which its ends verify: the sum goes over every byte of every packet.
-    #[serde(default)]
-    pub verify_outer_checksum: bool,
-    /// The most bytes a TCP segment of a subscriber's may have that passes this port, either way, over IPv4; over IPv6 20
-    /// less. Left out: what its ends announce.
-    #[serde(default)]
-    pub mss: Option<u16>,
-    /// Forward usual packets of known sessions in the kernel, at the driver, where the port is an `xdp:` one and everything
-    /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
-    /// workers. Ports of both sides must have it.
-    #[serde(default)]
-    pub fast_path: FastPathMode,
+gateway::port_section! {
+    /// An interface.
+    pub struct Port {
+        /// Its side.
+        pub role: Role,
+        /// The network instance it belongs to; default: its role.
+        #[serde(default)]
+        pub instance: Option<String>,
+        /// Verify the UDP checksum of tunnel packets that come in by it. Off, the link's own checksum is trusted, and that of
+        /// the user's packet, which its ends verify: the sum goes over every byte of every packet.
+        #[serde(default)]
+        pub verify_outer_checksum: bool,
+        /// The most bytes a TCP segment of a subscriber's may have that passes this port, either way, over IPv4; over IPv6 20
+        /// less. Left out: what its ends announce.
+        #[serde(default)]
+        pub mss: Option<u16>,
+        /// Forward usual packets of known sessions in the kernel, at the driver, where the port is an `xdp:` one and everything
+        /// configured can be done there: `auto`; `only`: do not start where it cannot; `off`: every packet goes through the
+        /// workers. Ports of both sides must have it.
+        #[serde(default)]
+        pub fast_path: FastPathMode,
+    }
 }
 
 /// The in-kernel path of known sessions.
@@ -322,42 +301,15 @@ impl Config {
 }
 
 impl PortSection for Port {
-    fn entry(&self) -> PortEntry<'_> {
-        let Self { name, uri, role, addresses, claim_interface, .. } = self;
-        let role = if *role == Role::Access { "access" } else { "core" };
-        PortEntry {
-            name,
-            uri,
-            role,
-            addresses,
-            claim_interface: *claim_interface,
-            host_interface: self.host_interface.as_deref(),
-            host_packets_per_second: self.host_packets_per_second,
-            mtu: self.mtu,
-            offloads: self.offloads(),
-        }
+    fn role(&self) -> &'static str {
+        self.role.name()
     }
 
-    fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, pcp, mtu, host_interface, host_packets_per_second, .. } = self;
-        let point_to_point = self.uri.starts_with("tun:");
-        let host_interface = host_interface.as_deref();
-        Link {
-            name,
-            instance: self.instance(),
-            addresses,
-            point_to_point,
-            vlan: vlan.as_ref(),
-            pcp: *pcp,
-            mtu: *mtu,
-            host_interface,
-            host_packets_per_second: *host_packets_per_second,
-        }
+    fn instance(&self) -> &str {
+        self.instance()
     }
-}
 
-impl Port {
-    /// What is left to the device where it can do it: the sums over whole packets of tunnels.
+    /// The sums over whole packets of tunnels.
     fn offloads(&self) -> Offloads {
         // Tunnels go from no other address.
         let has6 = |text: &String| match parse_prefix(text) {
@@ -367,13 +319,12 @@ impl Port {
         let is_over6 = self.role == Role::Access && self.addresses.iter().any(has6);
         Offloads { verify_udp: self.verify_outer_checksum, complete_udp6: is_over6 }
     }
+}
 
+impl Port {
     /// The network instance it is in.
     pub fn instance(&self) -> &str {
-        self.instance.as_deref().unwrap_or(match self.role {
-            Role::Access => "access",
-            Role::Core => "core",
-        })
+        self.instance.as_deref().unwrap_or(self.role.name())
     }
 }
 

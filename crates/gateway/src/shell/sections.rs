@@ -1,8 +1,10 @@
 //! The sections that the configurations of all gateways have, declared once.
 
+use dataplane::config::{ConfigError, wrong};
 #[doc(hidden)]
-pub use dataplane::config::Links;
-use dataplane::config::{ConfigError, Link, wrong};
+pub use dataplane::config::{Link, Links, MOST_HOST_PACKETS, VlanStack};
+
+use port::Offloads;
 
 use super::ports::PortEntry;
 use super::product::{Gateway, Head};
@@ -34,13 +36,116 @@ pub trait Sections {
     }
 }
 
-/// A gateway's `[[port]]` section.
-pub trait PortSection {
+/// The keys of a `[[port]]` section that ports of every gateway have: what [`port_section!`](crate::port_section) declares.
+pub trait PortKeys {
+    /// What the shell opens, without `role` and `offloads`.
+    fn keys(&self) -> PortEntry<'_>;
+
+    /// Its link, without `instance` and `point_to_point`.
+    fn link_keys(&self) -> Link<'_>;
+}
+
+/// A gateway's `[[port]]` section, declared with [`port_section!`](crate::port_section).
+pub trait PortSection: PortKeys {
+    /// The word for its side.
+    fn role(&self) -> &'static str;
+
+    /// The network instance it is in.
+    fn instance(&self) -> &str;
+
+    /// What is left to the device, where that can do it.
+    fn offloads(&self) -> Offloads {
+        Offloads::default()
+    }
+
+    /// Whether nothing on it has a hardware address that would be asked for.
+    fn point_to_point(&self) -> bool {
+        self.keys().uri.starts_with("tun:")
+    }
+
     /// What the shell opens.
-    fn entry(&self) -> PortEntry<'_>;
+    fn entry(&self) -> PortEntry<'_> {
+        PortEntry { role: self.role(), offloads: self.offloads(), ..self.keys() }
+    }
 
     /// Its link, as neighbours and routes see it.
-    fn link(&self) -> Link<'_>;
+    fn link(&self) -> Link<'_> {
+        Link { instance: self.instance(), point_to_point: self.point_to_point(), ..self.link_keys() }
+    }
+}
+
+/// Declares a gateway's `[[port]]` section: the keys that ports of every gateway have, and its own, which stand behind `name`
+/// and `uri`.
+#[macro_export]
+macro_rules! port_section {
+    ($(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// What the rest of the configuration calls it.
+            pub name: String,
+            /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
+            pub uri: String,
+            $($own)*
+            /// Take the interface though the host's default route leads by it or the host has addresses on it: what the host
+            /// sends and receives there is cut off.
+            #[serde(default)]
+            pub claim_interface: bool,
+            /// Our addresses on it, with prefix length: `10.0.3.1/24`.
+            #[serde(default)]
+            pub addresses: Vec<String>,
+            /// VLAN tags of its frames: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
+            #[serde(default)]
+            pub vlan: Option<$crate::shell::sections::VlanStack>,
+            /// Priority code point of the tags of frames sent, by class selector (DSCP / 8); left out: 0.
+            #[serde(default)]
+            pub pcp: Option<[u8; 8]>,
+            /// Largest IP packet in bytes; default: the interface's.
+            #[serde(default)]
+            pub mtu: Option<u16>,
+            /// An interface of the host's with the port's addresses, made if there is none: `core0`, or `namespace/core0`. Routing
+            /// daemons (FRR) speak over it to the routers of the port's link: BGP, OSPF, IS-IS, BFD. Their routes by it are the
+            /// gateway's, and prefixes that the gateway serves are routes of the kernel's for them to redistribute.
+            #[serde(default)]
+            pub host_interface: Option<String>,
+            /// Packets a second to the port's addresses that nothing of the gateway's listens for, such as SSH or SNMP, which the
+            /// host gets by `host_interface`; more are dropped as `host_limited`. 0: none of them.
+            #[serde(default)]
+            #[schemars(range(max = $crate::shell::sections::MOST_HOST_PACKETS))]
+            pub host_packets_per_second: u32,
+        }
+
+        impl $crate::shell::PortKeys for $name {
+            fn keys(&self) -> $crate::shell::ports::PortEntry<'_> {
+                $crate::shell::ports::PortEntry {
+                    name: &self.name,
+                    uri: &self.uri,
+                    role: "",
+                    addresses: &self.addresses,
+                    claim_interface: self.claim_interface,
+                    host_interface: self.host_interface.as_deref(),
+                    host_packets_per_second: self.host_packets_per_second,
+                    mtu: self.mtu,
+                    offloads: Default::default(),
+                }
+            }
+
+            fn link_keys(&self) -> $crate::shell::sections::Link<'_> {
+                $crate::shell::sections::Link {
+                    name: &self.name,
+                    instance: "",
+                    addresses: &self.addresses,
+                    point_to_point: false,
+                    vlan: self.vlan.as_ref(),
+                    pcp: self.pcp,
+                    mtu: self.mtu,
+                    host_interface: self.host_interface.as_deref(),
+                    host_packets_per_second: self.host_packets_per_second,
+                }
+            }
+        }
+    };
 }
 
 /// Where `weir show` finds a gateway that names no other place.
