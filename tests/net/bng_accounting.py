@@ -224,14 +224,17 @@ def orderly(gate, gateway, clients, detail):
                 clients.raw.send(line.packet())
             time.sleep(0.002)
         # What is in the gateway's ring is its to carry.
-        time.sleep(0.1)
+        carried = lambda: sum(one["up_packets"] for one in json.loads(run(WEIR, "show", "subscribers", "--json", "--socket", SOCKET))["entries"])
+        wait_for("all packets are carried", lambda: carried() == 40 * len(lines) and "yes")
         gateway_stops(gate)
         gate = gateway()
-    for line in lines:
-        clients.raw.send(line.release())
     new = lambda: {id: all for id, all in by_session(detail).items() if id not in known}
     stops = lambda: [record for all in new().values() for record in all if record["Acct-Status-Type"] == "Stop"]
-    wait_for("and end", lambda: len(stops()) == len(lines) and "yes", 20)
+    def are_over():
+        for line in lines:
+            clients.raw.send(line.release())
+        return len(stops()) == len(lines) and "yes"
+    wait_for("and end", are_over, 20)
     charged = {record["NAS-Port-Id"]: octets(record) for record in stops()}
     expect("each was charged what it sent", charged == {f"acc:100.{line.n}": line.sent for line in lines},
            (charged, [(line.n, line.sent) for line in lines]))

@@ -394,11 +394,12 @@ def ecmp():
         return second() - before
     ping(SUB, "-c", "2", "203.0.113.1")
     took = answered("two routers")
-    expect("each router has its share of 32 flows", 16 <= took <= 48, took)
+    expect("each router has its share of 32 flows", 18 <= took <= 60, took)
     vtysh(RT, "configure terminal", f"no {both[1]}")
     wait_for("one is withdrawn", lambda: len(found()) == 1)
     took = answered("one router")
-    expect("flows go by the one that is left", took <= 4, took)
+    # Beside ARP and what else the gateway sends to all.
+    expect("flows go by the one that is left", took <= 12, took)
     gateway_stops(child)
 
 within(110, NAMESPACES, {"bng": bng, "upf": upf, "cmts": cmts, "igp": igp, "restart": restart, "ecmp": ecmp}[CASE])

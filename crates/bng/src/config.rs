@@ -307,8 +307,8 @@ pub struct Group {
     #[serde(default)]
     pub overhead: u8,
     /// How subscribers' lines carry frames, which shaped rates of layer 2 count: `atm` (ADSL: cells of 53 bytes, with AAL5's
-    /// trailer; `overhead` has what else there is, such as 10 bytes of LLC/SNAP), `ptm` (VDSL2: 65 bytes for 64). `s_vlan_rate` is
-    /// Ethernet's.
+    /// trailer; `overhead` has what else there is, such as 10 bytes of LLC/SNAP), `ptm` (VDSL2: 65 bytes for 64); both without the
+    /// frame's tags, which the access node takes off. `s_vlan_rate` is Ethernet's.
     #[serde(default)]
     pub line_framing: LineFraming,
     /// Whether its subscribers' IPv4 addresses are translated where `[nat]` has a pool of their VRF; `false`: they have public

@@ -104,6 +104,8 @@ pub struct Counts {
     pub no_prefix: u64,
     /// Router solicitations of shared VLAN pairs that have as many prefixes as they may.
     pub pair_limit: u64,
+    /// Rates of lines that did not count: another line's name came with the subscriber's hardware address.
+    pub foreign_rates: u64,
     /// Records that the ledger did not take.
     pub not_stored: u64,
     /// Leases of an earlier run that were taken over.
@@ -440,18 +442,23 @@ impl Sessions {
         let now = self.clock.now();
         self.take_removed(control, now);
         let Some(aaa) = &mut self.aaa else { return };
+        let mut unknown = 0;
         for handle in aaa.accounted() {
-            let used = match control.worker_of(handle) {
-                Some(worker) => usage(worker, handle),
-                None => (0..control.workers()).find_map(|worker| usage(worker, handle)),
-            };
+            let own = control.worker_of(handle).and_then(|worker| usage(worker, handle));
+            let used = own.or_else(|| (0..control.workers()).find_map(|worker| usage(worker, handle)));
             match (self.by_handle.get(&handle), used) {
                 (Some(identity), Some(used)) => aaa.pause(handle, identity, &used),
-                (Some(_), None) => {}
+                (Some(_), None) => unknown += 1,
                 (None, used) => aaa.stop(handle, &used.unwrap_or_default(), now),
             }
         }
-        self.store.submit_last(aaa.keeper().take());
+        let unwritten = self.store.submit_last(aaa.keeper().take());
+        if unknown > 0 || unwritten > 0 {
+            tracing::error!(
+                target: "sessions", event = "usage_not_kept", sessions = unknown, records = unwritten,
+                "of {unknown} sessions no worker has told what they used, and {unwritten} records were not written"
+            );
+        }
     }
 
     /// Hands records of accounting to the ledger, and takes note of those that are on the disk.

@@ -329,7 +329,9 @@ impl Shaper {
         // The frame's header is not of the layer that is accounted, or what surrounds the frame is.
         let header = 14 + 4 * plan.tags as i8;
         let (overhead, framing) = match profile.layer2 {
-            true => (plan.overhead as i8, plan.framing),
+            // The access node takes the tags off.
+            true if plan.framing != Framing::Whole => (plan.overhead as i8 - 4 * plan.tags as i8, plan.framing),
+            true => (plan.overhead as i8, Framing::Whole),
             false => (-header, Framing::Whole),
         };
         let (rate, weight) = (shape.rate_of(spec.line_rate), shape.weight.into());

@@ -435,6 +435,13 @@ fn line_bounds_the_rates_of_its_subscriber() {
     let later = device.clock.now() + SECOND;
     device.turn_to(later);
     assert_eq!(passed(&mut device, address), (8, 6), "what was not told stays");
+    assert!(device.control.sessions().unwrap().counts().foreign_rates == 0);
+    device.close().expect("nothing lost");
+
+    let mut device = self::device("trust_option82 = true\ncap_by_line_rate = false");
+    let address = reply4(&exchange(&mut device, &discover(1, None, &told))[0]).1;
+    assert_eq!(reply4(&exchange(&mut device, &discover(3, Some(address), &told))[0]).0, 5);
+    assert_eq!(passed(&mut device, address), (10, 10), "it is told, and bounds nothing");
     device.close().expect("nothing lost");
 
     let mut device = self::device("");

@@ -30,19 +30,27 @@ const SHARED: u32 = 1 << 30;
 /// A route's value: packets for there are not forwarded, whatever the default route says.
 const NOWHERE: u32 = NONE;
 
-/// A number by which flows between two IPv4 addresses are spread over next hops: all packets of a flow take one, fragments
-/// too (RFC 2991). The same in every release and in the in-kernel path: a flow keeps its next hop when a gateway is replaced.
+/// Spreads numbers of 64 bits evenly over 32 bits, neighbours and multiples too (the finalizer of MurmurHash3). The in-kernel
+/// path has the same.
 #[inline(always)]
-fn spread4(from: u32, to: u32) -> u32 {
-    ((u64::from(from) << 32 | u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+const fn mix(value: u64) -> u32 {
+    let value = (value ^ value >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let value = (value ^ value >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (value >> 32) as u32
+}
+
+/// A number by which flows between two IPv4 addresses are spread over next hops: all packets of a flow take one, fragments
+/// too (RFC 2991). By the same `seed` the same in every process: a flow keeps its next hop when a gateway is replaced.
+#[inline(always)]
+fn spread4(seed: u64, from: u32, to: u32) -> u32 {
+    mix((u64::from(from) << 32 | u64::from(to)) ^ seed)
 }
 
 /// As [`spread4`], between IPv6 addresses.
 #[inline(always)]
-fn spread6(from: u128, to: u128) -> u32 {
+fn spread6(seed: u64, from: u128, to: u128) -> u32 {
     let folded = |address: u128| (address >> 64) as u64 ^ (address as u64).rotate_left(32);
-    let mixed = folded(from).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ folded(to);
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    mix(folded(from).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ folded(to) ^ seed)
 }
 
 /// The part of `count` that a spread number falls into, by equal ranges: of next hops that come and go as few flows as
@@ -313,6 +321,13 @@ struct Instance {
     v6: Lpm<u128>,
 }
 
+/// A prefix with several next hops.
+struct SharedRoute {
+    prefix: (InstanceId, IpAddr, u8),
+    /// Those that are resolved, or all, if none is.
+    hops: Box<[u32]>,
+}
+
 /// A port that has no address and drops everything.
 static NO_PORT: PortView = PortView::NONE;
 
@@ -358,8 +373,10 @@ pub struct Forwarding {
     /// All tunnels.
     pub tunnels: Vec<Tunnel>,
     instances: Vec<Instance>,
-    /// Hops of routes with several next hops: those that are resolved, if any is.
-    shared: Vec<Box<[u32]>>,
+    /// Routes with several next hops that are usable.
+    shared: Vec<SharedRoute>,
+    /// See [`Plan::seed`].
+    seed: u64,
     neighbours4: BulkMap<(u32, u32), u32>,
     neighbours6: Vec<BulkMap<u128, u32>>,
 }
@@ -383,16 +400,28 @@ impl Forwarding {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v4.lookup(to)).ok_or(NoHop::NoRoute)?;
         match self.shared_by(target) {
             _ if target & ON_LINK == 0 => Ok((target, true)),
-            Some(hops) => hops.get(part(spread4(from, to), hops.len())).map(|hop| (*hop, false)).ok_or(NoHop::NoRoute),
+            Some(hops) => {
+                hops.get(part(spread4(self.seed, from, to), hops.len())).map(|hop| (*hop, false)).ok_or(NoHop::NoRoute)
+            }
             None => self.on_link4(target, to).map(|hop| (hop, true)),
         }
+    }
+
+    /// Spreads flows over next hops, as [`Plan::seed`] has it.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The hops of a prefix that has several usable ones, in order; none: it has one, or is not routed.
+    pub fn several(&self, prefix: (InstanceId, IpAddr, u8)) -> Option<&[u32]> {
+        self.shared.iter().find(|route| route.prefix == prefix).map(|route| &*route.hops)
     }
 
     /// The hops of a route that has several next hops; none: it has not.
     #[inline(always)]
     fn shared_by(&self, target: u32) -> Option<&[u32]> {
         let is_shared = target != NOWHERE && target & (ON_LINK | SHARED) == ON_LINK | SHARED;
-        self.shared.get((target & !(ON_LINK | SHARED)) as usize).filter(|_| is_shared).map(|hops| &**hops)
+        self.shared.get((target & !(ON_LINK | SHARED)) as usize).filter(|_| is_shared).map(|route| &*route.hops)
     }
 
     /// The hop towards an IPv4 address through a gateway, if one look tells it; else a number with [`ON_LINK`] set.
@@ -423,7 +452,7 @@ impl Forwarding {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v6.lookup(to)).ok_or(NoHop::NoRoute)?;
         match self.shared_by(target) {
             _ if target & ON_LINK == 0 => Ok(target),
-            Some(hops) => hops.get(part(spread6(from, to), hops.len())).copied().ok_or(NoHop::NoRoute),
+            Some(hops) => hops.get(part(spread6(self.seed, from, to), hops.len())).copied().ok_or(NoHop::NoRoute),
             None => self.on_link6(target, to),
         }
     }

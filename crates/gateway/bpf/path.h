@@ -373,9 +373,13 @@ static __always_inline __u64 first_route(const struct weir_instance *table, cons
 }
 
 // The place of a flow's next hop among those of its route, as the forwarding tables spread flows: by their addresses.
-static __always_inline __u32 part(__u64 mixed, __u32 count)
+static __always_inline __u32 part(__u64 value, __u32 count)
 {
-	return count > 1 ? (mixed * 0x9e3779b97f4a7c15ULL >> 32) * count >> 32 : 0;
+	if (count < 2)
+		return 0;
+	value = (value ^ value >> 33) * 0xff51afd7ed558ccdULL;
+	value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53ULL;
+	return (value >> 32) * count >> 32;
 }
 
 static __always_inline __u64 folded(const __u64 *address)
@@ -400,7 +404,7 @@ static __always_inline struct weir_next *route(__u32 instance, __u32 from, __u32
 	struct weir_route *entry = &table->routes[found & (WEIR_ROUTES - 1)];
 
 	if (entry->kind == WEIR_GATEWAY) {
-		found += part((__u64)from << 32 | to, entry->port);
+		found += part(((__u64)from << 32 | to) ^ table->seed, entry->port);
 		entry = &table->routes[found & (WEIR_ROUTES - 1)];
 		return entry->next.valid ? &entry->next : 0;
 	}
@@ -442,7 +446,7 @@ static __always_inline struct weir_next *route6(__u32 instance, const __u64 *fro
 	struct weir_route6 *entry = &table->routes[found & (WEIR_ROUTES - 1)];
 
 	if (entry->kind == WEIR_GATEWAY) {
-		found += part(folded(from) * 0xd6e8feb86659fd93ULL ^ folded(to), entry->port);
+		found += part(folded(from) * 0xd6e8feb86659fd93ULL ^ folded(to) ^ table->seed, entry->port);
 		entry = &table->routes[found & (WEIR_ROUTES - 1)];
 		return entry->next.valid ? &entry->next : 0;
 	}

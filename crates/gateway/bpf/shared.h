@@ -89,7 +89,7 @@ struct weir_route {
 struct weir_instance {
 	__u32 valid;
 	__u32 count;
-	__u64 spare;
+	__u64 seed;             /* spreads flows over next hops */
 	struct weir_route routes[WEIR_ROUTES];
 };
 
@@ -104,7 +104,7 @@ struct weir_route6 {
 struct weir_instance6 {
 	__u32 valid;
 	__u32 count;
-	__u64 spare;
+	__u64 seed;             /* spreads flows over next hops */
 	struct weir_route6 routes[WEIR_ROUTES];
 };
 

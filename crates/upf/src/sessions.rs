@@ -167,10 +167,15 @@ impl Sessions {
         self.keys.fill(at + 1, Keys::default);
         self.check_keys(handle, compiled, self.places[at])?;
         let filters = self.take_filters(compiled)?;
+        let is_new = self.places[at].is_none();
+        let may_return = is_new || self.has_left_nothing(handle);
         self.leave_kernel(handle);
         let result = self.replace(handle, compiled, filters, now);
-        // With its new rules, or, if they were refused, with the old ones.
-        self.enter_kernel(handle);
+        // With its new rules, or, if they were refused, with the old ones: at once, or behind packets that were left.
+        match may_return && (is_new || self.is_linked(handle)) {
+            true => self.enter_kernel(handle),
+            false => self.begin_to_enter(handle),
+        }
         if result.is_err() {
             filters.into_iter().for_each(|list| self.filters.release(list));
         }
@@ -209,11 +214,14 @@ impl Sessions {
             }
         }
         let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
-        // Its keys may be others now: the program's index leads to it again when it goes back into the kernel.
-        self.unlink_kernel(at);
+        let keys = Keys::of(compiled);
+        if !keys.lead_alike(&self.keys[at]) {
+            // The program's index leads to it again when it goes back into the kernel.
+            self.unlink_kernel(at);
+        }
         let kernel = self.places[at].map_or_else(InKernel::default, |old| old.kernel);
         let place = Place { line, lines: count as u8, born, kernel };
-        if let Err(why) = self.relink(at, Keys::of(compiled), line, old.map(|old| old.line)) {
+        if let Err(why) = self.relink(at, keys, line, old.map(|old| old.line)) {
             self.lines.free(line, count);
             return Err(why);
         }

@@ -480,13 +480,31 @@ fn a_session_with_other_rules_goes_back_into_the_kernel() {
     }
 }
 
+#[test]
+fn a_session_that_changes_goes_into_the_kernel_behind_its_packets_that_wait() {
+    let (mut device, usual, unusual) = with_usual();
+    hand_back(&mut device, &unusual);
+    let change: toml::Table = "do = \"more\"\nue = 0\nquotas = [300000]".parse().expect("TOML");
+    device.user_space.step(&change).expect("other rules");
+    device.user_space.rig().turn();
+    assert!(!device.path.is_taken(0) && !is_redirected(&device, &usual(1)), "packets of it may wait in a port");
+    device.user_space.send("n3", &usual(1));
+    let turn = |device: &mut WithKernel| {
+        std::thread::sleep(Duration::from_millis(1));
+        device.user_space.rig().turn();
+        device.path.is_taken(0)
+    };
+    assert!((0..30).any(|_| turn(&mut device)), "it goes there in the end");
+    assert!(is_redirected(&device, &usual(2)), "nothing waits any more");
+}
+
 /// Has two CPUs offer a packet until the program has left one to each; how many it forwarded before.
 fn hammered_until_left(path: &FastPath, packet: &[u8]) -> u64 {
     let before = path.counts().up.0;
     std::thread::scope(|scope| {
         let hammer = || {
             let run = || path.program().expect("loaded").test_run(packet).expect("the kernel runs it").verdict;
-            let last = std::iter::repeat_with(run).find(|verdict| *verdict != XDP_REDIRECT);
+            let last = std::iter::repeat_with(run).take(20_000).find(|verdict| *verdict != XDP_REDIRECT);
             assert_eq!(last, Some(XDP_PASS));
         };
         let both = [scope.spawn(hammer), scope.spawn(hammer)];

@@ -99,6 +99,7 @@ pub const EVENTS: &[Known] = &[
     Known("ledger_not_open", "ledger", Error, "After a take-over the ledger does not open: control planes or DHCP clients are not answered until it does.", "Look at the error and the disk; stop the gateway if it stays."),
     Known("lease_dropped", "sessions", Warn, "A stored lease is not taken over: no group has its address any more.", "Give the address back to a group's slices before the next start, or ignore it."),
     Known("lease_unreadable", "sessions", Warn, "A stored lease is not readable.", "`weir ledger check`; look at the disk."),
+    Known("usage_not_kept", "sessions", Error, "The gateway ended without having written what some sessions had used.", "Look at the ledger's disk; their usage since the last interim report is lost."),
     Known("leases_not_stored", "sessions", Error, "The ledger takes no more leases: new clients are not answered.", "Do what the message says, then start again."),
     Known("not_installed", "sessions", Warn, "A worker did not take the subscriber of a lease.", "Report it, with the configuration."),
     Known("radius_dead", "sessions", Warn, "A RADIUS server does not answer; the next one is asked.", "Look at the server and the path to it."),

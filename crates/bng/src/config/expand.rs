@@ -171,15 +171,22 @@ impl ProfilePlan {
 /// A burst of a policed rate if nothing is said: what passes in that time, in nanoseconds, and bytes at least.
 const BURST: (u64, u64) = (100_000_000, 3000);
 
+/// A frame with a jumbo frame's payload and tags, in bytes.
+const JUMBO: u64 = 9022;
+
 /// A rate that is no higher than its line's, in kbit/s; 0: that is not known. Its burst is what passes in the same time as before,
-/// or, of a rate without bound, what is usual.
+/// or, of a rate without bound, what is usual; one that was longer than that is not made shorter than that, nor than a frame.
 pub(crate) fn within(rate: bucket::Config, line_kbps: u32, usual: (u64, u64)) -> bucket::Config {
     let line = Rate::kbps(line_kbps.into());
     if line_kbps == 0 || rate.rate <= line {
         return rate;
     }
-    let time = if rate.rate == Rate::UNLIMITED { usual.0 } else { rate.fill_ns() };
-    bucket::Config::over(line, time, usual.1)
+    if rate.rate == Rate::UNLIMITED {
+        return bucket::Config::over(line, usual.0, usual.1);
+    }
+    let least = bucket::Config::over(line, usual.0, JUMBO).depth.min(rate.depth);
+    let within = bucket::Config::over(line, rate.fill_ns(), usual.1);
+    bucket::Config { depth: within.depth.max(least), ..within }
 }
 
 /// A configuration in numbers.

@@ -86,7 +86,8 @@ pub struct GroupSessions {
     pub trust_option82: bool,
     /// Whether subscribers get no more than their line carries, where a trusted access node tells its actual data rates
     /// (TR-101, 3.9: option 82.9 of DHCPv4, option 17 of DHCPv6): policers and shapers take the lower of the profile's rate and
-    /// the line's, at the layer that the profile accounts. Accounting and authentication tell them (RFC 4679).
+    /// the line's, at the layer that the profile accounts. Accounting and authentication tell them in any case (RFC 4679). In N:1
+    /// groups the line of the first message counts, by its circuit and remote ID in each of DHCPv4 and DHCPv6.
     pub cap_by_line_rate: bool,
     /// DNS servers of both families.
     pub dns: Vec<IpAddr>,

@@ -52,7 +52,7 @@ const OWN: &[LiveKey] = &[
     key("group.*.sessions.ntp", "Told with the next reply."),
     key("group.*.sessions.relayed", "Counts for messages from now on."),
     key("group.*.sessions.trust_option82", "Counts for messages from now on."),
-    key("group.*.sessions.cap_by_line_rate", "Counts for messages from now on; what was told before stays."),
+    key("group.*.sessions.cap_by_line_rate", "Subscribers of the group have their rates by it at once."),
     key(
         "group.*.sessions.relay",
         "Counts for messages from now on. Leases stay, whoever has granted them: a client that the new server does not know is \

@@ -361,6 +361,11 @@ fn sessions(control: &Control) -> SessionsView {
             counts.unnamed,
         ),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
+        (
+            "foreign_rates",
+            "Rates told of another line than the subscriber's, with its hardware address: they do not count.",
+            counts.foreign_rates,
+        ),
         ("prefix_pair_limit", "Dropped: the shared VLAN pair has as many prefixes as it may.", counts.pair_limit),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {

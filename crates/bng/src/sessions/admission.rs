@@ -273,9 +273,7 @@ impl Sessions {
             return;
         };
         session.profile = profile;
-        if let Some(spec) = self.spec(identity) {
-            let _ = control.install(spec); // its group is there
-        }
+        self.reinstall(control, identity);
     }
 }
 

@@ -43,8 +43,8 @@ struct Handled {
     tags: Vec<u8>,
     packets6: u64,
     check: u64,
-    /// kbit/s of its line, up and down, and a number of its name.
-    line: ([u32; 2], u64),
+    /// kbit/s of its line, up and down, and numbers of its names.
+    line: ([u32; 2], [u64; 2]),
 }
 
 /// An address that rests: VRF, until when, group, kind, address, and line and hardware address that it counts against.
@@ -146,7 +146,7 @@ impl Sessions {
             tags: session.tags.octets().to_vec(),
             packets6: session.packets6,
             check: session.check,
-            line: ([session.line.rate.up_kbps, session.line.rate.down_kbps], session.line.circuit),
+            line: ([session.line.rate.up_kbps, session.line.rate.down_kbps], session.line.circuits),
         };
         let resting = (0..).zip(&self.pools).flat_map(|(instance, pools)| {
             pools.resting().map(move |rests| {
@@ -217,7 +217,7 @@ impl Sessions {
         self.reporting = note.reporting.into_iter().collect();
         for handled in note.sessions {
             let (identity, handle) = (identity(handled.of), handled.handle);
-            let ([up_kbps, down_kbps], circuit) = handled.line;
+            let ([up_kbps, down_kbps], circuits) = handled.line;
             let session = Session {
                 handle,
                 group: handled.group,
@@ -226,7 +226,7 @@ impl Sessions {
                 tags: super::Tags::of_octets(&handled.tags),
                 packets6: handled.packets6,
                 check: handled.check,
-                line: ToldRate { rate: LineRate { up_kbps, down_kbps }, circuit },
+                line: ToldRate { rate: LineRate { up_kbps, down_kbps }, circuits },
             };
             if session.check != 0 {
                 self.checks.push(Reverse((session.check, handle)));

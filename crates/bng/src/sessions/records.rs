@@ -107,7 +107,7 @@ impl Sessions {
         let line = line_back(record.key.client.line);
         let tags = path.map(|path| path.tags);
         let tags = tags.unwrap_or_else(|| frames::tags_of(&control.header_of(record.group, line)));
-        let told = path.map_or(ToldRate { rate: record.line_rate, circuit: 0 }, |path| path.line);
+        let told = path.map_or(ToldRate::stored(record.line_rate), |path| path.line);
         let mac = Some(Mac(record.key.client.mac)).filter(|mac| mac.0 != [0; 6]);
         let mut changed = change != Change::Same;
         match self.sessions.get_mut(&identity) {
@@ -202,7 +202,7 @@ impl Sessions {
             wan: has.na.or(has.slaac).map(upper),
             pd: has.pd.map(|(prefix, len)| (upper(prefix), len)),
             profile: session.profile,
-            line_rate: session.line.rate,
+            line_rate: self.served(session.group).map(|served| served.bound_by(session.line)).unwrap_or_default(),
         })
     }
 

@@ -118,12 +118,21 @@ impl Sessions {
         self.dhcp4.follow(change.dhcp4);
         self.dhcp6.follow(change.dhcp6);
         self.relays.follow(change.relays);
-        for (old, new) in self.groups.iter_mut().zip(change.groups) {
+        let mut bounded = Vec::new();
+        for (n, (old, new)) in self.groups.iter_mut().zip(change.groups).enumerate() {
             if let Some((old, new)) = old.as_mut().zip(new) {
+                let bounds = |served: &Served| served.trust_option82 && served.cap_by_line_rate;
+                if bounds(old) != bounds(&new) {
+                    bounded.push(n as u16); // groups have numbers of 16 bits
+                }
                 (old.offer, old.relayed, old.trust_option82) = (new.offer, new.relayed, new.trust_option82);
-                old.profile = new.profile;
+                (old.profile, old.cap_by_line_rate) = (new.profile, new.cap_by_line_rate);
             }
         }
+        let has_rate = |session: &super::Session| bounded.contains(&session.group) && !session.line.rate.is_unknown();
+        let changed: Vec<_> =
+            self.sessions.iter().filter(|(_, session)| has_rate(session)).map(|(of, _)| *of).collect();
+        changed.iter().for_each(|identity| self.reinstall(control, identity));
         self.profiles = change.profiles;
         for (identity, profile) in change.tiers.values() {
             self.set_profile(control, identity, *profile);

@@ -1,13 +1,17 @@
 //! Leases in the ledger: a reply leaves when its record is on the disk, so that nobody is renumbered after a crash.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use super::aaa::kept::Kept;
 use access::lease::{LeaseKey, LeaseRecord};
 use ledger::{Change, Ledger, LedgerError, Pace, Places, Progress, Refused, Ticket, Writer};
 
 /// ACKs wait for the disk: what comes within this time is committed together.
-const PACE: Pace = Pace { gather: std::time::Duration::from_millis(1), batch: 1000, queue: 65_536 };
+const PACE: Pace = Pace { gather: Duration::from_millis(1), batch: 1000, queue: 65_536 };
+
+/// How long a process that ends waits for room.
+const LAST: Duration = Duration::from_secs(10);
 
 /// What an earlier run kept.
 #[derive(Debug, Default)]
@@ -178,26 +182,28 @@ impl<T> Store<T> {
     }
 
     /// Hands in the last changes there are, as many together as usual; they are on the disk when this is dropped. A report and what
-    /// it takes the place of stay together.
-    pub fn submit_last(&self, mut changes: Vec<Change>) {
-        let Some(writer) = &self.writer else { return };
-        while !changes.is_empty() {
-            let mut at = changes.len().min(PACE.batch);
-            while at < changes.len() && matches!(changes[at - 1], Change::DropCheckpoint { .. }) {
-                at += 1;
+    /// it takes the place of stay together. Returns how many there was no room for in time, or that a failed ledger did not take.
+    pub fn submit_last(&self, changes: Vec<Change>) -> usize {
+        let Some(writer) = &self.writer else { return 0 };
+        let until = Instant::now() + LAST;
+        let (mut changes, mut some) = (changes.into_iter().peekable(), Vec::new());
+        while let Some(change) = changes.next() {
+            let is_whole = some.len() + 1 >= PACE.batch && !matches!(change, Change::DropCheckpoint { .. });
+            some.push(change);
+            if !is_whole && changes.peek().is_some() {
+                continue;
             }
-            let rest = changes.split_off(at);
-            changes = match writer.submit(changes) {
-                Ok(_) => rest,
-                Err(Refused::Full(mut few)) => {
-                    few.extend(rest);
+            while let Err(refused) = writer.submit(std::mem::take(&mut some)) {
+                match refused {
                     // There is room when some of what was handed in before is on the disk.
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                    few
+                    Refused::Full(few) if Instant::now() < until => some = few,
+                    Refused::Full(few) => return few.len() + changes.count(),
+                    Refused::Failed(_) => return changes.count() + 1,
                 }
-                Err(Refused::Failed(_)) => return,
-            };
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
+        0
     }
 
     /// The last of them that is on the disk.

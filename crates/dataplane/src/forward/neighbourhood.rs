@@ -1,6 +1,6 @@
 //! Neighbours as control keeps them: resolution, announcements of our own addresses, changes of the plan.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
@@ -19,6 +19,9 @@ pub struct Neighbourhood {
     learnt: Vec<Route>,
     /// Next hops of routes that have several.
     alternates: HashSet<(u8, IpAddr)>,
+    /// Those of them that are to be asked for, and when, in nanoseconds: no packet would have them asked for while others
+    /// answer.
+    unasked: (BTreeSet<(u8, IpAddr)>, u64),
     /// The plan has changed since it was published.
     dirty: bool,
 }
@@ -34,7 +37,8 @@ impl Neighbourhood {
             cache.set_static((*port).into(), *address, *mac, &mut actions);
         }
         let (configured, alternates) = (plan.routes.clone(), plan.alternates());
-        Self { plan, cache, actions, configured, learnt: Vec::new(), alternates, dirty: false }
+        let unasked = (alternates.iter().copied().collect(), 0);
+        Self { plan, cache, actions, configured, learnt: Vec::new(), alternates, unasked, dirty: false }
     }
 
     /// Ports, routes and neighbours as they are.
@@ -74,6 +78,8 @@ impl Neighbourhood {
         self.dirty |= self.plan.routes != routes;
         self.plan.routes = routes;
         self.alternates = self.plan.alternates();
+        let unknown = self.alternates.iter().filter(|(port, address)| !self.plan.knows(*port, *address));
+        self.unasked = (unknown.copied().collect(), 0);
     }
 
     /// Takes on the hardware address that the interface of a port has now; returns the frames that tell its link so, with
@@ -140,6 +146,7 @@ impl Neighbourhood {
     /// and who never answered.
     pub fn act(&mut self, now: u64, mut send: impl FnMut(u8, Vec<u8>)) -> Vec<Settled> {
         self.cache.tick(now, &mut self.actions);
+        self.ask_for_alternates(now);
         let mut settled = Vec::new();
         for action in std::mem::take(&mut self.actions) {
             match action {
@@ -156,11 +163,11 @@ impl Neighbourhood {
                 Action::Failed { port, address } => {
                     self.dirty |= self.plan.remove_neighbour(port as u8, address);
                     settled.push(((port, address), false));
-                    self.keep_asking(port, address, now);
+                    self.miss(port, address);
                 }
                 Action::Forgotten { port, address } => {
                     self.dirty |= self.plan.remove_neighbour(port as u8, address);
-                    self.keep_asking(port, address, now);
+                    self.miss(port, address);
                 }
             }
         }
@@ -168,16 +175,35 @@ impl Neighbourhood {
     }
 
     /// Packets go by the other next hops of a route while one is away: its return is noticed by asking again and again.
-    fn keep_asking(&mut self, port: u16, address: IpAddr, now: u64) {
+    fn miss(&mut self, port: u16, address: IpAddr) {
         if self.alternates.contains(&(port as u8, address)) {
-            self.cache.want(port, address, now, &mut self.actions);
+            self.unasked.0.insert((port as u8, address));
         }
+    }
+
+    fn ask_for_alternates(&mut self, now: u64) {
+        const AGAIN: u64 = 1_000_000_000;
+        if self.unasked.0.is_empty() || now < self.unasked.1 {
+            return;
+        }
+        let is_link = |port: u8| self.plan.ports.get(usize::from(port)).is_some_and(|view| view.peer.is_none());
+        let all = std::mem::take(&mut self.unasked.0);
+        for (port, address) in all.into_iter().filter(|(port, _)| is_link(*port)).collect::<Vec<_>>() {
+            match self.cache.want(port.into(), address, now, &mut self.actions) {
+                Wanted::Known(mac) => self.dirty |= self.plan.set_neighbour(port, address, mac),
+                // It is forgotten when it has not answered for a while, and asked for again then.
+                Wanted::Asked | Wanted::Unreachable => {}
+                Wanted::Full => drop(self.unasked.0.insert((port, address))),
+            }
+        }
+        self.unasked.1 = now + AGAIN;
     }
 
     /// When [`act`](Self::act) or [`tables`](Self::tables) has something to do next, in nanoseconds; 0: now.
     pub fn next_deadline(&self) -> Option<u64> {
         let is_now = self.dirty || !self.actions.is_empty();
-        if is_now { Some(0) } else { self.cache.next_deadline() }
+        let unasked = (!self.unasked.0.is_empty()).then_some(self.unasked.1);
+        if is_now { Some(0) } else { self.cache.next_deadline().into_iter().chain(unasked).min() }
     }
 
     /// The number of the tunnel to an address, as [`Plan::tunnel`]; a new one is in the next [`tables`](Self::tables).

@@ -12,8 +12,8 @@ use wire::ethernet::Tags;
 use crate::encap::LinkEncap;
 
 use super::{
-    Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, SHARED, Tunnel, part, prefix4, prefix6,
-    spread4, spread6,
+    Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, SHARED, SharedRoute, Tunnel, mix, part,
+    prefix4, prefix6, spread4, spread6,
 };
 
 /// No router forwards to these: this network, loopback, multicast and broadcast (RFC 1812, 5.3.7; we route no
@@ -143,8 +143,17 @@ impl Plan {
     /// The number of the tunnel to `remote`, entered if it is new. None when the instance has no port to speak from.
     /// The second value tells whether it is new (and has to be published before it is used).
     pub fn tunnel(&mut self, instance: InstanceId, remote: IpAddr, udp_port: u16) -> Option<(u32, bool)> {
-        let port = self.port_towards(instance, remote)?;
-        let plan = TunnelPlan { instance, local: self.ports[usize::from(port)].source_for(remote)?, remote, udp_port };
+        let plan = |port: u8| {
+            let local = self.ports.get(usize::from(port))?.source_for(remote)?;
+            Some(TunnelPlan { instance, local, remote, udp_port })
+        };
+        // Of several next hops on several ports the one that was taken first: a far end hears of one address.
+        let ways = self.ways_to(instance, remote).into_iter().map(|(port, _)| port);
+        let known = ways.filter_map(plan).find_map(|plan| self.by_tunnel.get(&plan));
+        if let Some(id) = known {
+            return Some((*id, false));
+        }
+        let plan = plan(self.port_towards(instance, remote)?)?;
         if let Some(id) = self.by_tunnel.get(&plan) {
             return Some((*id, false));
         }
@@ -157,21 +166,41 @@ impl Plan {
     /// The neighbour through which an address is reached: itself on a link, else the longest matching route's
     /// gateway; of several that of packets without a source.
     pub fn next_hop(&self, instance: InstanceId, to: IpAddr) -> Option<(u8, IpAddr)> {
-        if let Some(port) = self.on_link(instance, to) {
-            return Some((port, to));
-        }
-        let covering = || self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
-        let longest = covering().map(|r| r.len).max()?;
-        let ways = covering().filter(|r| r.len == longest).filter_map(|route| self.way_of(route, to));
-        let mut ways: Vec<_> = ways.collect();
+        let mut ways = self.ways_to(instance, to);
         if ways.iter().any(|(port, via)| self.is_resolved(*port, *via)) {
             ways.retain(|(port, via)| self.is_resolved(*port, *via));
         }
         let spread = match to {
-            IpAddr::V4(to) => spread4(0, to.into()),
-            IpAddr::V6(to) => spread6(0, to.into()),
+            IpAddr::V4(to) => spread4(self.seed(), 0, to.into()),
+            IpAddr::V6(to) => spread6(self.seed(), 0, to.into()),
         };
         ways.get(part(spread, ways.len())).copied()
+    }
+
+    /// The neighbours through which an address is reached, each once: itself on a link, else the gateways of the longest
+    /// matching prefix.
+    fn ways_to(&self, instance: InstanceId, to: IpAddr) -> Vec<(u8, IpAddr)> {
+        if let Some(port) = self.on_link(instance, to) {
+            return vec![(port, to)];
+        }
+        let covering = || self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
+        let longest = covering().map(|r| r.len).max();
+        let mut ways = Vec::new();
+        for way in covering().filter(|r| Some(r.len) == longest).filter_map(|route| self.way_of(route, to)) {
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        ways
+    }
+
+    /// What flows are spread by, beside their addresses: another number in each router, so that one behind another divides
+    /// what it gets, and the same whenever this one starts (RFC 2992 has no such number; see RFC 6438, 5).
+    pub(super) fn seed(&self) -> u64 {
+        let v4 = self.ports.iter().flat_map(|port| &port.v4).map(|(address, _)| u64::from(*address));
+        let v6 =
+            self.ports.iter().flat_map(|port| &port.v6).map(|(address, _)| *address as u64 ^ (address >> 64) as u64);
+        v4.chain(v6).fold(0, |seed, address| u64::from(mix(seed ^ address)) << 32 | u64::from(mix(address ^ seed >> 7)))
     }
 
     /// The port and the neighbour that a route leads to; `to` stands for the neighbour where there is no link layer. None: its
@@ -294,7 +323,17 @@ impl Plan {
             .collect();
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let version = NEXT.fetch_add(1, Ordering::Relaxed);
-        Forwarding { version, ports: self.ports.clone(), hops, tunnels, instances, shared, neighbours4, neighbours6 }
+        Forwarding {
+            version,
+            ports: self.ports.clone(),
+            hops,
+            tunnels,
+            instances,
+            shared,
+            seed: self.seed(),
+            neighbours4,
+            neighbours6,
+        }
     }
 
     /// Whether a prefix is that of one of the VRF's ports.
@@ -335,12 +374,12 @@ impl Plan {
     }
 }
 
-/// Enters routes, given by prefix and hop; returns the hops of those that have several.
+/// Enters routes, given by prefix and hop; returns those that have several.
 fn enter_routes(
     instances: &mut [Instance],
     mut ways: Vec<((InstanceId, IpAddr, u8), u32)>,
     hops: &[Hop],
-) -> Vec<Box<[u32]>> {
+) -> Vec<SharedRoute> {
     // Stable: next hops stay in the order of the configuration, and flows with theirs.
     ways.sort_by_key(|(prefix, _)| *prefix);
     let mut shared = Vec::new();
@@ -356,7 +395,7 @@ fn enter_routes(
         let target = match usable[..] {
             [hop] => hop,
             _ => {
-                shared.push(usable.into_boxed_slice());
+                shared.push(SharedRoute { prefix: same[0].0, hops: usable.into_boxed_slice() });
                 ON_LINK | SHARED | (shared.len() as u32 - 1) // fewer than routes
             }
         };

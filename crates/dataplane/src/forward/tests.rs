@@ -256,7 +256,10 @@ fn reply(router: [u8; 4], sender: Mac) -> NeighbourMessage {
 
 /// A neighbourhood with that route, its routers known to answer.
 fn with_three_routers() -> Neighbourhood {
-    let mut plan = plan();
+    with_routers_of(plan())
+}
+
+fn with_routers_of(mut plan: Plan) -> Neighbourhood {
     plan.routes = ROUTERS
         .iter()
         .map(|(router, _)| Route { instance: 1, to: [0; 4].into(), len: 0, via: Via::Gateway((*router).into()) })
@@ -270,15 +273,19 @@ fn with_three_routers() -> Neighbourhood {
     neighbourhood
 }
 
-/// The router of each of many flows from one address, as the first octet of its hardware address.
+/// The router of each of many flows to one address, as the first octet of its hardware address.
 fn routers_of(tables: &Forwarding, flows: u32) -> Vec<u8> {
-    let of = |flow| {
-        let (hop, is_everyones) = tables.flow_hop4(1, 0x6440_0000 + flow, 0x0808_0808).expect("a route");
+    routers_from(tables, (0..flows).map(|flow| 0x6440_0000 + flow))
+}
+
+fn routers_from(tables: &Forwarding, sources: impl Iterator<Item = u32>) -> Vec<u8> {
+    let of = |source| {
+        let (hop, is_everyones) = tables.flow_hop4(1, source, 0x0808_0808).expect("a route");
         let hop = tables.hop(hop).expect("a hop");
         assert!(hop.is_resolved() && !is_everyones);
         hop.encap.bytes()[0]
     };
-    (0..flows).map(of).collect()
+    sources.map(of).collect()
 }
 
 #[test]
@@ -291,6 +298,28 @@ fn flows_are_spread_over_next_hops() {
         assert!((900..1100).contains(&share), "{share} of 3000 by {mac}");
     }
     assert_eq!(all, routers_of(&tables, 3000), "a flow keeps its router");
+    // Few subscribers, neighbours or every second, fourth, 256th address.
+    for step in [1, 2, 4, 256] {
+        let some = routers_from(&tables, (0..60).map(|n| 0x6440_0002 + n * step));
+        for mac in [2, 3, 4] {
+            let share = some.iter().filter(|of| **of == mac).count();
+            assert!((8..36).contains(&share), "{share} of 60, {step} apart, by {mac}");
+        }
+    }
+    // Of the flows that it gives one router, another one behind that gives each of its own a share.
+    let mut other = plan();
+    other.ports[1].v4 = vec![(0x0a00_0609, 24)];
+    let behind = with_routers_of(other).tables().expect("they have answered");
+    let first = (0..3000).filter(|flow| all[*flow as usize] == 2).map(|flow| 0x6440_0000 + flow);
+    let next = routers_from(&behind, first);
+    for mac in [2, 3, 4] {
+        let share = next.iter().filter(|of| **of == mac).count() * 3;
+        assert!(
+            (next.len() * 3 / 4..next.len() * 5 / 4).contains(&share),
+            "{share} of three times {} by {mac}",
+            next.len()
+        );
+    }
     let to6 = |from: u128| tables.flow_hop6(1, from, 0x2001 << 112);
     assert_eq!(to6(1), Err(NoHop::NoRoute), "of the other family");
 }
@@ -319,4 +348,19 @@ fn flows_of_a_silent_next_hop_go_by_the_others_until_it_answers() {
     assert!(moved <= 600, "{moved} flows of the others moved");
     (60..75).for_each(|n| answer(&mut neighbourhood, n * SECOND, &[0, 1, 2]));
     assert_eq!(routers_of(&neighbourhood.tables().expect("it is back"), 3000), before);
+}
+
+#[test]
+fn next_hop_that_a_reload_adds_is_asked_for() {
+    let mut neighbourhood = with_three_routers();
+    let mut routes = neighbourhood.plan().routes.clone();
+    let fourth: IpAddr = [10, 0, 6, 5].into();
+    routes.push(Route { via: Via::Gateway(fourth), ..routes[0] });
+    neighbourhood.set_routes(routes);
+    let mut asked = Vec::new();
+    assert_eq!(neighbourhood.next_deadline(), Some(0));
+    neighbourhood.act(1, |_, frame| asked.push(frame[38..42].to_vec()));
+    // What was asked for goes with the next call.
+    neighbourhood.act(1, |_, frame| asked.push(frame[38..42].to_vec()));
+    assert!(asked.contains(&vec![10, 0, 6, 5]), "{asked:?}");
 }

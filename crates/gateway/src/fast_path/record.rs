@@ -95,11 +95,11 @@ fast_path_records! {
     /// A route.
     Route { prefix: u32, mask: u32, kind: u32, port: u32, next: Next, }
     /// A network instance's routes, the longest prefix first.
-    Instance { valid: u32, count: u32, spare: u64, routes: [Route; ROUTES], }
+    Instance { valid: u32, count: u32, seed: u64, routes: [Route; ROUTES], }
     /// An IPv6 route; addresses in halves.
     Route6 { prefix: [u64; 2], mask: [u64; 2], kind: u32, port: u32, next: Next, }
     /// A network instance's IPv6 routes, the longest prefix first.
-    Instance6 { valid: u32, count: u32, spare: u64, routes: [Route6; ROUTES], }
+    Instance6 { valid: u32, count: u32, seed: u64, routes: [Route6; ROUTES], }
     /// A neighbour on a link of ours.
     Neighbour { address: u32, port: u32, spare: [u64; 3], next: Next, }
     /// Neighbours whose addresses and ports fall into one bucket.

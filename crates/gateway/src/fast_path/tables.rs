@@ -187,14 +187,17 @@ impl<P: AsRef<FastPath>> Publisher<P> {
             let (number, kind) = (number as u32, if port.peer.is_some() { TO_USER } else { ON_LINK });
             routes.extend(port.v4.iter().map(|(to, len)| route(*to, *len, kind, number, Next::NONE)));
         }
-        for (to, len, ways) in several(plan, instance) {
-            let IpAddr::V4(to) = to else { continue };
+        for (prefix, ways) in prefixes(plan, instance) {
+            let (_, IpAddr::V4(to), len) = prefix else { continue };
+            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
             let next = |via: &Via| match via {
                 Via::Gateway(IpAddr::V4(via)) => Some(self.next(hop_to(plan, tables, instance, (*via).into()), 4)),
                 _ => None,
             };
-            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
-            routes.extend(shared(ways.iter().map(next).collect()).into_iter().map(entry));
+            match tables.several(prefix) {
+                Some(hops) => routes.extend(shared(hops, |hop| self.next(tables.hop(hop), 4)).into_iter().map(entry)),
+                None => routes.push(entry(only(ways.iter().map(next).collect()))),
+            }
         }
         // Never forwarded, whatever the default route says.
         let nowhere = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xf000_0000, 4)];
@@ -204,7 +207,7 @@ impl<P: AsRef<FastPath>> Publisher<P> {
         routes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
         let mut entry = Instance::new_zeroed();
         if known && routes.len() <= ROUTES {
-            (entry.valid, entry.count) = (1, routes.len() as u32);
+            (entry.valid, entry.count, entry.seed) = (1, routes.len() as u32, tables.seed());
             entry.routes.iter_mut().zip(routes).for_each(|(to, (_, route))| *to = route);
         }
         entry
@@ -325,28 +328,29 @@ fn hop_to<'a>(plan: &Plan, tables: &'a Forwarding, instance: u16, via: u32) -> O
     hop_on(tables, port, via)
 }
 
-/// A network instance's routes by prefix: their ways in the order of the forwarding tables.
-fn several(plan: &Plan, instance: u16) -> Vec<(IpAddr, u8, Vec<Via>)> {
+/// A network instance's routes, each prefix once, with its ways.
+fn prefixes(plan: &Plan, instance: u16) -> Vec<((u16, IpAddr, u8), Vec<Via>)> {
     let of_instance = plan.routes.iter().filter(|route| route.instance == instance);
     let mut routes: Vec<_> = of_instance.map(|route| (route.prefix(), route.via)).collect();
     routes.sort_by_key(|(prefix, _)| *prefix);
     let same = routes.chunk_by(|a, b| a.0 == b.0);
-    same.map(|same| (same[0].0.1, same[0].0.2, same.iter().map(|(_, via)| *via).collect())).collect()
+    same.map(|same| (same[0].0, same.iter().map(|(_, via)| *via).collect())).collect()
 }
 
-/// Entries of one prefix, kind, number of next hops and next station each, the last one first: with a next hop that the program
-/// cannot have, one for user space. Of several those that are resolved, if any is.
-fn shared(ways: Option<Vec<Next>>) -> Vec<(u32, u32, Next)> {
-    let Some(ways) = ways else { return vec![(TO_USER, 0, Next::NONE)] };
-    let any = ways.iter().any(|next| next.valid != 0);
-    let mut usable: Vec<Next> = Vec::new();
-    for next in ways {
-        if (!any || next.valid != 0) && !usable.contains(&next) {
-            usable.push(next);
-        }
-    }
-    let count = usable.len() as u32; // at most ROUTES
-    usable.into_iter().rev().map(|next| (GATEWAY, count, next)).collect()
+/// The entry of a prefix whose packets all go one way, given where each of its ways leads (none: nowhere the program can send):
+/// the one that is usable, where there are others.
+fn only(nexts: Option<Vec<Next>>) -> (u32, u32, Next) {
+    let Some(nexts) = nexts else { return (TO_USER, 0, Next::NONE) };
+    let usable = nexts.iter().find(|next| next.valid != 0).or(nexts.first());
+    (GATEWAY, 1, usable.copied().unwrap_or(Next::NONE))
+}
+
+/// Entries of a prefix, kind, number of next hops and next station each, the last one first: the hops that the forwarding tables
+/// have, in their order, so that both choose alike. One that the program cannot send by stands there, too, and its flows are the
+/// workers'.
+fn shared(hops: &[u32], next: impl Fn(u32) -> Next) -> Vec<(u32, u32, Next)> {
+    let count = hops.len() as u32; // at most as many as routes
+    hops.iter().rev().map(|hop| (GATEWAY, count, next(*hop))).collect()
 }
 
 /// Whether a network instance's routes of a family are more than have a place: with tables of routing daemons there is

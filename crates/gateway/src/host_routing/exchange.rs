@@ -38,8 +38,8 @@ pub(super) struct Taken {
     pub(super) learnt: Learnt,
 }
 
-/// Routes that the gateway takes, the best to each prefix, and how many others there are that it cannot. Of equally good ones by
-/// several ports all are: the kernel has one route, and each port sees its part.
+/// Routes that the gateway takes, the best to each prefix, and how many next hops and routes there are that it cannot. What
+/// several ports see of one route of the kernel, which has several next hops, is taken together; of others the first port's.
 pub(super) fn take(plan: &Plan, routes: &[(PortId, HostRoute)]) -> (Vec<Taken>, usize) {
     let mut best: BTreeMap<(InstanceId, IpAddr, u8), Taken> = BTreeMap::new();
     let mut refused = 0;
@@ -51,17 +51,22 @@ pub(super) fn take(plan: &Plan, routes: &[(PortId, HostRoute)]) -> (Vec<Taken>, 
         };
         let of = |view| found.routers.iter().filter_map(move |router| route(view, *router)).collect();
         let routes: Vec<Route> = view.map(of).unwrap_or_default();
-        let Some(instance) = routes.first().map(|route| route.instance) else {
-            refused += 1;
-            continue;
-        };
+        refused += found.routers.len().max(1) - routes.len();
+        let Some(instance) = routes.first().map(|route| route.instance) else { continue };
         let learnt = Learnt { protocol, metric, next_hops, port: *port };
         let entry = best.entry((instance, to, len)).or_insert_with(|| Taken { routes: Vec::new(), learnt });
+        let is_part = next_hops > 1 && (entry.learnt.next_hops, entry.learnt.protocol) == (next_hops, protocol);
         match metric.cmp(&entry.learnt.metric) {
+            _ if entry.routes.is_empty() => entry.routes = routes,
             Ordering::Less => *entry = Taken { routes, learnt },
-            Ordering::Equal => entry.routes.extend(routes),
-            Ordering::Greater => {}
+            Ordering::Equal if is_part => routes.into_iter().for_each(|route| {
+                if !entry.routes.contains(&route) {
+                    entry.routes.push(route);
+                }
+            }),
+            Ordering::Equal | Ordering::Greater => {}
         }
+        refused += entry.routes.len().saturating_sub(MOST_NEXT_HOPS);
         entry.routes.truncate(MOST_NEXT_HOPS);
     }
     (best.into_values().collect(), refused)

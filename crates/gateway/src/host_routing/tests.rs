@@ -85,10 +85,17 @@ fn equally_good_next_hops_are_all_taken() {
         (1, route("198.51.100.0", 24, 30, Some("10.0.1.1"))),
     ];
     let (taken, refused) = take(&plan(), &found);
-    assert_eq!((taken.len(), refused), (1, 0));
+    assert_eq!((taken.len(), refused), (1, 1), "one router is on no link");
     let via = |router| (0, Via::Gateway(ip(router)));
     assert_eq!(ways(&taken[0]), [via("10.0.0.253"), via("10.0.0.254"), via("10.0.1.254")]);
     assert_eq!(taken[0].learnt.next_hops, 3);
+    // Two routes of one metric, in other tables or namespaces, are no route with two next hops.
+    let apart = [
+        (1, route("198.51.100.0", 24, 20, Some("10.0.1.254"))),
+        (0, route("198.51.100.0", 24, 20, Some("10.0.0.254"))),
+    ];
+    let (taken, refused) = take(&plan(), &apart);
+    assert_eq!((ways(&taken[0]).len(), refused), (1, 0));
 }
 
 #[test]

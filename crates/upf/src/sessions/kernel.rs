@@ -182,6 +182,18 @@ impl Sessions {
         teids.chain(address).chain(prefix)
     }
 
+    /// Whether a session is in the kernel, and the program has left no packet of it to the worker.
+    pub(super) fn has_left_nothing(&self, handle: u32) -> bool {
+        let number = |kernel: &Kernel| kernel.path.number(kernel.worker, handle);
+        let is_taken = |kernel: &Kernel| number(kernel).is_some_and(|number| kernel.path.is_taken(number));
+        self.is_in_kernel(handle) && self.kernel.as_deref().is_some_and(is_taken)
+    }
+
+    /// Whether the program's index leads to a session, so that what it leaves of it is counted.
+    pub(super) fn is_linked(&self, handle: u32) -> bool {
+        self.places.get(handle as usize).copied().flatten().is_some_and(|place| place.kernel.is_linked)
+    }
+
     /// Has nothing in the program's index lead to a session, which is not in the kernel.
     pub(super) fn unlink_kernel(&mut self, at: usize) {
         let handle = at as u32; // a handle

@@ -17,6 +17,13 @@ pub(super) struct Keys {
     pub(super) routes: Box<[Route]>,
 }
 
+impl Keys {
+    /// Whether packets are led alike, networks aside.
+    pub(super) fn lead_alike(&self, other: &Self) -> bool {
+        self.teids.as_slice() == other.teids.as_slice() && (self.ue4, self.ue6) == (other.ue4, other.ue6)
+    }
+}
+
 /// What a tunnel endpoint leads to: a session's record, and its place among the session's own endpoints, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {

@@ -142,7 +142,9 @@ impl Aaa {
     pub fn pause(&mut self, handle: u32, identity: &Identity, usage: &Usage) {
         let Some(mut account) = self.accounts.remove(&handle).filter(|_| self.reports) else { return };
         let usage = sum(&account.used, usage);
-        if account.reported != Some(row(&usage)) {
+        let is_more =
+            |known: Row| row(&usage) != known && row(&usage).iter().zip(known).all(|(now, then)| *now >= then);
+        if account.reported.is_none_or(is_more) {
             self.keep(&mut account, identity, &usage);
         }
         self.accounts.insert(handle, account);

@@ -30,15 +30,20 @@ impl<P: AsRef<FastPath>> Publisher<P> {
             let global = port.v6.iter().filter(|(address, _)| address >> 118 != 0xfe80 >> 6);
             routes.extend(global.map(|(to, len)| route(*to, *len, kind, number, Next::NONE)));
         }
-        for (to, len, ways) in super::several(plan, instance) {
-            let IpAddr::V6(to) = to else { continue };
+        for (prefix, ways) in super::prefixes(plan, instance) {
+            let (_, IpAddr::V6(to), len) = prefix else { continue };
+            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
             let next = |via: &Via| {
                 let Via::Gateway(IpAddr::V6(via)) = *via else { return None };
                 let port = plan.on_link(instance, IpAddr::V6(via));
                 Some(self.next(port.and_then(|port| hop_on(tables, port, via.into())), 6))
             };
-            let entry = |(kind, ways, next)| route(to.into(), len, kind, ways, next);
-            routes.extend(super::shared(ways.iter().map(next).collect()).into_iter().map(entry));
+            match tables.several(prefix) {
+                Some(hops) => {
+                    routes.extend(super::shared(hops, |hop| self.next(tables.hop(hop), 6)).into_iter().map(entry));
+                }
+                None => routes.push(entry(super::only(ways.iter().map(next).collect()))),
+            }
         }
         routes.extend(NOWHERE.map(|(to, len)| route(to, len, TO_USER, 0, Next::NONE)));
         // Stable: a configured route stands before a port's own prefix.
@@ -46,7 +51,7 @@ impl<P: AsRef<FastPath>> Publisher<P> {
         routes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
         let mut entry = Instance6::new_zeroed();
         if known && routes.len() <= ROUTES {
-            (entry.valid, entry.count) = (1, routes.len() as u32);
+            (entry.valid, entry.count, entry.seed) = (1, routes.len() as u32, tables.seed());
             entry.routes.iter_mut().zip(routes).for_each(|(to, (_, route))| *to = route);
         }
         entry
