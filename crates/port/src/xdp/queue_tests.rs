@@ -214,10 +214,10 @@ fn twenty_processes_go_on_with_every_slot_once() {
         // Slots in every place: fill ring, kernel, receive ring, transmit ring, being sent, completion ring.
         queue.refill(pool);
         kernel.pocket(40 + round);
-        (0..20).for_each(|_| drop(kernel.receive(arena, 60 + round)));
+        (0..20).for_each(|n| assert!(kernel.receive(arena, 60 + round), "{n} in round {round}"));
         let mut batch = Batch::new();
         queue.receive(pool, &mut batch, &mut counters);
-        (0..5).for_each(|_| drop(kernel.receive(arena, 60)));
+        (0..5).for_each(|n| assert!(kernel.receive(arena, 60), "{n} in round {round}"));
         sent += queue.transmit(pool, &mut batch, &mut counters);
         kernel.take_sent(23);
         kernel.complete(21);
