@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! of a modem:    packets down, up (16) | bytes down, up (16)
-//!                  | flows (1), of each: place (1) | number of its next packet (2) | what it has earned and counted (8 each)
-//!                  | clusters (1), of each: first SID (2) | counts (48) | next segment (2) | begun (1) | frame so far (4 + n)
+//!                  | flows (1), of each: place (1) | number of its next packet (2) | earned and counted (8 each)
+//!                  | clusters (1), of each: first SID (2) | counts (48) | next segment (2) | begun (1)
+//!                    | frame so far (4 + n)
 //! pseudowire:    session (4) | next packet (2) | begun (1) | header of the burst (8) | burst so far (4 + n)
 //! segment:       service group (2) | first SID (2) | number (2) | since (8) | segment (4 + n)
 //! in a queue:    service flow (4) | since (8) | frame (4 + n)
 //! ```
-//! Modems, their hosts, keys, service flows and clusters are told before by [`crate::standby::ExportedState`]; this is what a
-//! worker has added. Pseudowires, channels and grants are few and go at the end.
+//! Modems, their hosts, keys, service flows and clusters are told before by [`crate::standby::ExportedState`]; this is
+//! what a worker has added. Pseudowires, channels and grants are few and go at the end.
 
 use std::collections::HashMap;
 

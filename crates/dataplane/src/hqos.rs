@@ -288,8 +288,8 @@ impl<L: Links, T: Label> Scheduler<L, T> {
         }
     }
 
-    /// Lets a frame wait behind those there are that has waited elsewhere since `at`: it is taken, whatever queue management
-    /// would say. False: there is no such flow, or no room.
+    /// Lets a frame wait behind those there are that has waited elsewhere since `at`: it is taken, whatever queue
+    /// management would say. False: there is no such flow, or no room.
     pub fn resume(&mut self, id: u32, frame: &mut Frame, at: u64, now: u64) -> bool {
         let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else { return false };
         let place = self.free;

@@ -89,8 +89,8 @@ impl Arena {
         Self::of(config, |bytes| Region::shared(bytes).inspect(Region::prefault), true)
     }
 
-    /// The memory of another process's [shared](Arena::shared) arena of that configuration, by its file. No slot is free until
-    /// [`Arena::release_all_but`] says so.
+    /// The memory of another process's [shared](Arena::shared) arena of that configuration, by its file. No slot is
+    /// free until [`Arena::release_all_but`] says so.
     ///
     /// # Errors
     /// As [`Arena::new`]; `InvalidInput` when the file is of another size.
@@ -301,8 +301,8 @@ impl Arena {
         used
     }
 
-    /// Slots of an arena of another process's memory are free from now on: all but those of which a bit is set in `used`, as
-    /// [`Arena::slots_in_use`] told there.
+    /// Slots of an arena of another process's memory are free from now on: all but those of which a bit is set in
+    /// `used`, as [`Arena::slots_in_use`] told there.
     pub fn release_all_but(&self, used: &[u64]) {
         let is_used = |slot: u32| used.get(slot as usize / 64).is_none_or(|word| word >> (slot % 64) & 1 != 0);
         let free = (0..self.shape.slots).rev().filter(|slot| !is_used(*slot));

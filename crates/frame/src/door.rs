@@ -75,8 +75,8 @@ pub trait Port: Send {
         None
     }
 
-    /// What another process needs to go on with this port while it stays open here. The port prepares for a time in which
-    /// nobody receives.
+    /// What another process needs to go on with this port while it stays open here. The port prepares for a time in
+    /// which nobody receives.
     ///
     /// # Errors
     /// Why it cannot be handed over; a clause without a subject.
@@ -84,8 +84,8 @@ pub trait Port: Send {
         Err(format!("{} ports cannot be handed over", self.caps().kind))
     }
 
-    /// Where it stands in what it shares with the kernel, and which opening of the interface that is of; in an order of its
-    /// kind. Meaningful only between bursts.
+    /// Where it stands in what it shares with the kernel, and which opening of the interface that is of; in an order of
+    /// its kind. Meaningful only between bursts.
     fn position(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -100,7 +100,8 @@ pub trait Port: Send {
         true
     }
 
-    /// Another process may have gone on with it, and has ended: what that one has done with memory of this one is undone.
+    /// Another process may have gone on with it, and has ended: what that one has done with memory of this one is
+    /// undone.
     fn come_back(&mut self, _pool: &mut Pool) {}
 
     /// Gives back every slot it still holds, as far as the kernel lets go of them. Nothing is received or sent after.

@@ -138,8 +138,8 @@ impl Privileges {
         })
     }
 
-    /// With the helper of a process that this one goes on for, if it had one: its process number, whether it registers packet
-    /// memory, and its socket.
+    /// With the helper of a process that this one goes on for, if it had one: its process number, whether it registers
+    /// packet memory, and its socket.
     ///
     /// # Errors
     /// That is no helper's socket.

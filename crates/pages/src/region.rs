@@ -174,8 +174,8 @@ impl Region {
         Ok(Self { file: Some(file), ..Self::of(base, mapped, Backing::Transparent) })
     }
 
-    /// The same memory as that of another process's [shared](Region::shared) region of as many bytes, by its file. What is in
-    /// it stays as it is.
+    /// The same memory as that of another process's [shared](Region::shared) region of as many bytes, by its file. What
+    /// is in it stays as it is.
     ///
     /// # Errors
     /// `InvalidInput` when the file is of another size, or what the kernel said.

@@ -480,7 +480,8 @@ fn question(net: &Net) -> Value {
 /// The same with those ports, and the number and size of packet buffers where these are shared with the kernel.
 fn question_of(net: &Net, ports: Value, buffers: Value) -> Value {
     let mut question = object!({
-        "ask": "take_over", "version": 3, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports, "buffers": buffers
+        "ask": "take_over", "version": 3, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports,
+        "buffers": buffers
     });
     let (_, refused) = ask(net, &question);
     let refused = refused["error"].as_str().unwrap().to_owned();

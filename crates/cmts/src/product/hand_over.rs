@@ -5,8 +5,8 @@
 //!            U | bursts that have come in part                    G | segments that wait for earlier ones
 //!            Q | frames in service flows                          H | packets that wait for a neighbour
 //! ```
-//! Modems themselves, with keys, hosts and classifiers, go before any of that, as a standby is told them: they do not change
-//! while another process takes over. Sections go while workers run, and what has changed of W again.
+//! Modems themselves, with keys, hosts and classifiers, go before any of that, as a standby is told them: they do not
+//! change while another process takes over. Sections go while workers run, and what has changed of W again.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -82,8 +82,7 @@ impl Observer {
 impl HandOver<CableGateway> for Observer {
     fn hindrances(&self) -> Vec<String> {
         let has_standby = self.control().has_standby();
-        let why = "it has a [standby], which would go on as well; end the standby and restart without [standby], or use \
-                   `weir cmts takeover`";
+        let why = "it has a [standby], which would go on as well: restart without it, or use `weir cmts takeover`";
         has_standby.then(|| why.to_owned()).into_iter().collect()
     }
 

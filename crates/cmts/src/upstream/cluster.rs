@@ -136,8 +136,8 @@ impl Cluster {
         (self.modem, self.next) = (u32::MAX, None);
     }
 
-    /// Where the stream stands: the number of its next segment, if one has come, and the frame under way; none: where frames
-    /// begin is not known.
+    /// Where the stream stands: the number of its next segment, if one has come, and the frame under way; none: where
+    /// frames begin is not known.
     pub fn stands(&self) -> (Option<u16>, Option<&[u8]>) {
         (self.next, self.in_step.then_some(&*self.partial))
     }

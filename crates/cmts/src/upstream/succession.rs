@@ -108,7 +108,8 @@ impl Upstream {
         self.wires.get_mut(at as usize).map(|wire| &mut wire.unit)
     }
 
-    /// Shows segments that wait for earlier ones: service group and first SID of the cluster, number, since when, bytes.
+    /// Shows segments that wait for earlier ones: service group and first SID of the cluster, number, since when,
+    /// bytes.
     pub(crate) fn each_segment(&self, mut show: impl FnMut((u16, u16), u16, u64, &[u8])) {
         self.order.each(|at, sequence, since, bytes| {
             let Some(cluster) = self.clusters.get(at as usize) else { return };

@@ -206,8 +206,9 @@ pub trait InKernelSessions {
         }
     }
 
-    /// The program leaves all packets to the workers, and none of their sessions goes into the kernel: another process is to go
-    /// on with them. Those that are there come back as their packets come, or are [taken out](Self::leave_kernel).
+    /// The program leaves all packets to the workers, and none of their sessions goes into the kernel: another process
+    /// is to go on with them. Those that are there come back as their packets come, or are [taken
+    /// out](Self::leave_kernel).
     fn close_kernel(&mut self) {
         let Some(kernel) = self.kernel_mut() else { return };
         kernel.is_closed = true;
@@ -216,8 +217,8 @@ pub trait InKernelSessions {
         kernel.shared().set_running(false);
     }
 
-    /// After [`close_kernel`](Self::close_kernel): sessions go into the kernel by and by, behind packets of theirs that wait in
-    /// ports.
+    /// After [`close_kernel`](Self::close_kernel): sessions go into the kernel by and by, behind packets of theirs that
+    /// wait in ports.
     fn reopen_kernel(&mut self) {
         let Some(kernel) = self.kernel_mut().filter(|kernel| kernel.is_closed) else { return };
         kernel.is_closed = false;

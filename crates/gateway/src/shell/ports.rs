@@ -120,8 +120,8 @@ pub(crate) fn arena_config(frames: &Frames) -> ArenaConfig {
     ArenaConfig { slots: frames.packet_buffers, slot_bytes: frames.packet_buffer_bytes, headroom: HEADROOM }
 }
 
-/// Packet memory for ports of those URIs; where AF_XDP ports share it with the kernel, such that another process can go on with
-/// it and a helper register it.
+/// Packet memory for ports of those URIs; where AF_XDP ports share it with the kernel, such that another process can go
+/// on with it and a helper register it.
 ///
 /// # Errors
 /// As [`Arena::new`].

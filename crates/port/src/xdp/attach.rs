@@ -303,8 +303,8 @@ pub fn engage(
     helper.ask_with(&Request::XdpEngage { place: Place::new(interface, netns) }, &beside).map(drop)
 }
 
-/// No program sees packets of an interface before its own any more, nor what no port takes: whatever process has put them
-/// there.
+/// No program sees packets of an interface before its own any more, nor what no port takes: whatever process has put
+/// them there.
 ///
 /// # Errors
 /// As [`engage`].

@@ -1,6 +1,6 @@
 //! A port that another process goes on with: its socket with its rings, its claim on the interface, and what the helper
-//! keeps for it. The packet memory is both processes': slots that the kernel has stay where they are, and who owns which is
-//! told with the [position](frame::Port::position).
+//! keeps for it. The packet memory is both processes': slots that the kernel has stay where they are, and who owns
+//! which is told with the [position](frame::Port::position).
 //!
 //! ```text
 //! position:  interface number | lost before: ring full, no frame, too long, invalid
@@ -102,8 +102,8 @@ impl XdpPort {
         stands
     }
 
-    /// A port as [handed over](frame::Port::hand_over) by another process with the same configuration, over the same packet
-    /// memory. It receives and sends from where it is told to [go on](frame::Port::go_on_at).
+    /// A port as [handed over](frame::Port::hand_over) by another process with the same configuration, over the same
+    /// packet memory. It receives and sends from where it is told to [go on](frame::Port::go_on_at).
     ///
     /// # Errors
     /// [`PortError`]: it is none, or of another configuration.

@@ -25,7 +25,8 @@ impl Ledger {
         &self.bits
     }
 
-    /// Enters all slots that another process's ledger of `slots` slots has; nothing is in it yet. False: those are no slots.
+    /// Enters all slots that another process's ledger of `slots` slots has; nothing is in it yet. False: those are no
+    /// slots.
     #[must_use]
     pub(crate) fn enter_all(&mut self, words: &[u64], slots: u32) -> bool {
         let beyond = words.last().map_or(0, |last| if slots.is_multiple_of(64) { 0 } else { last >> (slots % 64) });

@@ -114,8 +114,8 @@ impl Live {
         if key.1 != numbers.index || arena.file().is_none() || (fit.is_none() && !config.keep_offloads) {
             return Ok(None);
         }
-        // SAFETY: the arena is the memory that the socket has, and outlives the port, which keeps socket and rings together;
-        // the port is used when the other process has stopped using its own.
+        // SAFETY: the arena is the memory that the socket has, and outlives the port, which keeps socket and rings
+        // together; the port is used when the other process has stopped using its own.
         let adopted = unsafe { Socket::adopt(socket, config.ring) };
         let (socket, rings) = adopted.map_err(|Refusal { source, .. }| PortError::System {
             doing: format!("mapping the rings of {}", config.interface),
@@ -169,8 +169,8 @@ impl Live {
     }
 }
 
-/// How the arena looks to a socket. A device needs contiguous pages, which only huge ones promise: without, buffers that lie
-/// across two pages are set aside.
+/// How the arena looks to a socket. A device needs contiguous pages, which only huge ones promise: without, buffers
+/// that lie across two pages are set aside.
 fn umem_of(socket: &Socket, arena: &Arena) -> Umem {
     let boundary = match (socket.zero_copy(), arena.backing()) {
         (false, _) => 0,

@@ -58,8 +58,8 @@ pub struct XdpPort {
     pub(super) arena: Arc<Arena>,
 }
 
-/// Packets lost in the kernel. Numbers wrap around: of a socket handed over, those that another process has counted are taken
-/// off.
+/// Packets lost in the kernel. Numbers wrap around: of a socket handed over, those that another process has counted are
+/// taken off.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lost {
     pub(super) ring_full: u64,

@@ -47,8 +47,8 @@ impl Queue {
         Self { rings, umem, receiving, sending, aside: Vec::new(), stock, usual: stock, longest }
     }
 
-    /// Where it stands, for another process: slots kept ready, and those the kernel has to receive into and to send from, a
-    /// bit each. What is in the rings stands there.
+    /// Where it stands, for another process: slots kept ready, and those the kernel has to receive into and to send
+    /// from, a bit each. What is in the rings stands there.
     pub fn position(&self, out: &mut Vec<u64>) {
         out.push(self.usual as u64);
         out.extend(self.receiving.words());
@@ -93,7 +93,8 @@ impl Queue {
         self.stock = self.stock.max(self.usual);
     }
 
-    /// Keeps as many as `most` slots ready to receive until it is told to [`relax`](Self::relax): nobody receives for a while.
+    /// Keeps as many as `most` slots ready to receive until it is told to [`relax`](Self::relax): nobody receives for a
+    /// while.
     pub fn brace(&mut self, most: usize) {
         self.stock = self.stock.max(most);
     }

@@ -179,7 +179,8 @@ struct Owner {
 }
 
 impl Owner {
-    /// One that goes on for this one, which stands still, and that one's own slots that it gets when this one has ended.
+    /// One that goes on for this one, which stands still, and that one's own slots that it gets when this one has
+    /// ended.
     fn next(&self, kernel: &mut Kernel) -> (Self, Vec<u64>) {
         let config = ArenaConfig { slots: SLOTS, ..ArenaConfig::default() };
         let file = self.arena.file().expect("shared").try_clone_to_owned().expect("descriptors");

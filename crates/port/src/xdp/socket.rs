@@ -141,8 +141,8 @@ impl Socket {
         // Only makes copy mode faster; old kernels know no budget.
         let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &spec.ring);
 
-        // SAFETY: the rings were just made, of that size; the caller keeps them no longer than the socket, which keeps the
-        // mappings. Nobody else takes our ends.
+        // SAFETY: the rings were just made, of that size; the caller keeps them no longer than the socket, which keeps
+        // the mappings. Nobody else takes our ends.
         let (rings, mappings) = unsafe { map_rings(&fd, spec.ring) }?;
         match &lease {
             Some(lease) => lease.bind(place(iface), spec),
@@ -158,10 +158,11 @@ impl Socket {
     /// It is no such socket.
     ///
     /// # Safety
-    /// Its memory must be valid until the socket is closed and [`released`]; the rings returned must not outlive the socket,
-    /// and may be used only while the other process does not use its own.
+    /// Its memory must be valid until the socket is closed and [`released`]; the rings returned must not outlive the
+    /// socket, and may be used only while the other process does not use its own.
     pub unsafe fn adopt(fd: OwnedFd, ring: u32) -> Result<(Self, Rings), Refusal> {
-        // SAFETY: the caller's promise. Whether the rings have that size is the kernel's to say: it maps none beyond its own.
+        // SAFETY: the caller's promise. Whether the rings have that size is the kernel's to say: it maps none beyond
+        // its own.
         let (rings, mappings) = unsafe { map_rings(&fd, ring) }?;
         Ok((Self { zero_copy: is_zero_copy(&fd), fd, _mappings: mappings, lease: None }, rings))
     }

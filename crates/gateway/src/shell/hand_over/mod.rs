@@ -22,10 +22,10 @@
 //!
 //!
 //! # Packet memory
-//! Where the kernel has packet buffers (AF_XDP), the memory is both processes', and each buffer is owned by one of: the old
-//! process, the new one, the kernel for a port. The old one tells which it does not use when its workers stand still; the new
-//! one has no other until its workers run. Then those of the old one are its too, but for what the kernel has of ports, which
-//! each port knows. So a take-over that fails finds its packets as they were.
+//! Where the kernel has packet buffers (AF_XDP), the memory is both processes', and each buffer is owned by one of: the
+//! old process, the new one, the kernel for a port. The old one tells which it does not use when its workers stand
+//! still; the new one has no other until its workers run. Then those of the old one are its too, but for what the
+//! kernel has of ports, which each port knows. So a take-over that fails finds its packets as they were.
 //!
 //! | file | idea |
 //! |---|---|
@@ -110,7 +110,8 @@ pub trait HandOver<G: engine::Gateway>: Send + Sync {
     /// It does not fit together; a sentence.
     fn imported(&self, workers: &mut [Worker<G>]) -> Result<(), String>;
 
-    /// The workers run, and the other process is still there: this one does from now on what that one did beside its workers.
+    /// The workers run, and the other process is still there: this one does from now on what that one did beside its
+    /// workers.
     fn take_place(&self) {}
 
     /// The workers run; control does not yet. For what they need not wait for.

@@ -109,7 +109,8 @@ impl Taker {
         Ok(Self { link, hello, sockets, helper, memory, ports })
     }
 
-    /// The helper, which keeps what it keeps for the ports: its process number, whether it registers packet memory, its socket.
+    /// The helper, which keeps what it keeps for the ports: its process number, whether it registers packet memory, its
+    /// socket.
     pub(crate) fn take_helper(&mut self) -> Option<(u32, bool, OwnedFd)> {
         self.helper.take().map(|(note, socket)| (note.pid, note.registers_memory, socket))
     }
@@ -217,7 +218,8 @@ impl Taker {
     }
 }
 
-/// Takes the packet buffers that the other process, whose workers stand still, does not use. Returns which it uses, a bit each.
+/// Takes the packet buffers that the other process, whose workers stand still, does not use. Returns which it uses, a
+/// bit each.
 fn take_free<P: Product>(process: &mut Process<P>, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
     let (words, rest) = octets.as_chunks::<8>();
     let used: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -229,8 +231,8 @@ fn take_free<P: Product>(process: &mut Process<P>, octets: &[u8]) -> anyhow::Res
     Ok(used)
 }
 
-/// Has ports go on where those of the other process stand. What the kernel has of them is taken out of `used`, packet buffers
-/// that the other process uses.
+/// Has ports go on where those of the other process stand. What the kernel has of them is taken out of `used`, packet
+/// buffers that the other process uses.
 fn go_on<P: Product>(process: &mut Process<P>, note: &FrozenNote, used: &mut [u64]) -> anyhow::Result<()> {
     let mut held = vec![0; used.len()];
     for (worker, positions) in process.standing().iter_mut().zip(&note.positions) {
