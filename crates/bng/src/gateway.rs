@@ -290,6 +290,11 @@ impl BroadbandGateway {
         )
     }
 
+    /// Has no subscriber go into the kernel until another process's worker has told what it had there.
+    pub(crate) fn close_kernel(&mut self) {
+        self.state.subscribers.close_kernel();
+    }
+
     /// Has subscribers go into the kernel from now on; `now` is the worker's time.
     pub fn set_fast_path(&mut self, path: Arc<FastPath>, worker: u16, now: u64) {
         self.state.subscribers.set_fast_path(path, worker, now);

@@ -16,6 +16,7 @@ use access::option82::LineRate;
 use dataplane::hqos::tree::{CLASSES, ClassCounts, Earned};
 use dataplane::slow::destination;
 use engine::Env;
+use gateway::fast_path::InKernelSessions as _;
 use gateway::shell::hand_over::changed::export_translation;
 use gateway::shell::hand_over::octets::{In, each_record, garbled, put, section};
 use table::bucket;
@@ -81,11 +82,20 @@ impl State {
         match handing {
             Handing::Follow(on) => {
                 self.changed.follow(*on, self.subscribers.handles());
+                // What the in-kernel path counts has no marks.
+                if *on {
+                    self.subscribers.close_kernel()
+                } else {
+                    self.subscribers.reopen_kernel()
+                }
                 self.nat.iter_mut().for_each(|nat| nat.follow(*on));
             }
             Handing::Records { left, out } => {
                 let mut changed = std::mem::take(&mut self.changed);
-                *left = changed.export(*left, out, |handle, out| self.export_record(handle, out));
+                *left = changed.export(*left, out, |handle, out| {
+                    self.subscribers.leave_kernel(handle);
+                    self.export_record(handle, out);
+                });
                 self.changed = changed;
             }
             Handing::Translation { left, out } => *left = export_translation(self.nat.as_deref_mut(), *left, out),
@@ -316,7 +326,10 @@ impl BroadbandGateway {
         }
         let mut octets = Vec::new();
         let mut changed = std::mem::take(&mut state.changed);
-        changed.export_rest(&mut octets, |handle, out| state.export_record(handle, out));
+        changed.export_rest(&mut octets, |handle, out| {
+            state.subscribers.leave_kernel(handle);
+            state.export_record(handle, out);
+        });
         state.changed = changed;
         section(out, b'F', worker, &octets);
         octets.clear();

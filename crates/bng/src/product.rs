@@ -179,7 +179,8 @@ impl Gateway for BngGateway {
                 Some(sockets.context("the running gateway has another number of sockets for RADIUS; restart instead")?)
             }
         };
-        Ok(Self { radius, taken: Some(Taken { numbers, owners }), ..Self::default() })
+        let fast = fast::open(config)?.map(Attached::of_take_over);
+        Ok(Self { radius, taken: Some(Taken { numbers, owners }), fast, ..Self::default() })
     }
 
     fn stand(
@@ -213,9 +214,17 @@ impl Gateway for BngGateway {
         if let Some(fast) = self.fast.take() {
             self.ready = fast::stand(fast, config, opened.caps(), &mut control, &mut workers)?;
         }
+        if goes_on {
+            // Until the other process has told what its subscribers have counted there.
+            workers.iter_mut().for_each(|worker| worker.plane.close_kernel());
+        }
         let numbers = taken.map(|taken| taken.numbers).unwrap_or_default();
         let all = WorkerInits { workers, time, waker, sockets, vitals };
-        Ok(opened.stand(loaded, all, |shell| Observer::new(shell, control, numbers)))
+        let process = opened.stand::<Self>(loaded, all, |shell| Observer::new(shell, control, numbers));
+        if goes_on {
+            process.observer().keep_ready(self.ready.take());
+        }
+        Ok(process)
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
@@ -223,7 +232,9 @@ impl Gateway for BngGateway {
         process.go()?;
         // Its addresses are announced at once.
         process.turn();
-        self.ready.take().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
+        let ready = self.ready.take();
+        ready.as_ref().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
+        process.observer().keep_ready(ready);
         Ok(process)
     }
 

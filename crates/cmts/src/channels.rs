@@ -1,6 +1,7 @@
 //! The channels of bonding groups: what service flows leave by.
 
 use dataplane::hqos::Links;
+use serde::{Deserialize, Serialize};
 use wire::docsis::BONDED_HEADER_LEN;
 
 /// A channel as it is loaded.
@@ -23,6 +24,17 @@ pub struct Load {
     pub selects: u64,
 }
 
+/// How far a channel has come, for another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadState {
+    busy_until: u64,
+    given: u64,
+    rest: u64,
+    bytes: u64,
+    packets: u64,
+    selects: u64,
+}
+
 const FRACTION: u32 = 20;
 /// Bytes a channel is given before others are looked at: what fills a DEPI packet. So the packet that is being filled is
 /// in the nearest cache while it is, and which channel has the least load is not asked for every frame.
@@ -33,6 +45,12 @@ impl Load {
     pub fn new(capacity: u64) -> Self {
         let cost = ((8_000_000_000u128 << FRACTION) / u128::from(capacity.max(1))) as u64;
         Self { cost, busy_until: 0, given: 0, rest: 0, turn: 0, bytes: 0, packets: 0, selects: 0 }
+    }
+
+    /// How far it has come.
+    pub fn state(&self) -> LoadState {
+        let Self { busy_until, given, rest, bytes, packets, selects, .. } = *self;
+        LoadState { busy_until, given, rest, bytes, packets, selects }
     }
 
     /// Its capacity in bit/s.
@@ -116,6 +134,13 @@ impl Channels {
             groups: groups.iter().map(|channels| Group { channels: channels.clone() }).collect(),
             loads: capacities.iter().map(|capacity| Load::new(*capacity)).collect(),
         }
+    }
+
+    /// A channel goes on as far as it had come elsewhere.
+    pub fn carry_on(&mut self, channel: usize, state: LoadState) {
+        let Some(load) = self.loads.get_mut(channel) else { return };
+        let LoadState { busy_until, given, rest, bytes, packets, selects } = state;
+        *load = Load { busy_until, given, rest, bytes, packets, selects, ..Load { cost: load.cost, ..Load::new(1) } };
     }
 
     /// All channels.

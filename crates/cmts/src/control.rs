@@ -2,6 +2,7 @@
 //! workers' rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
 mod counts;
+mod hand_over;
 mod modems;
 mod reload;
 mod service;
@@ -104,6 +105,7 @@ pub struct Control {
     sequences: Vec<Option<Box<Sequences>>>,
     /// Changes so far of what a standby is told.
     edition: u64,
+    hand_over: hand_over::HandOver,
 }
 
 impl Control {
@@ -140,6 +142,7 @@ impl Control {
             counts: counts::Counts::default(),
             sequences,
             edition: 0,
+            hand_over: hand_over::HandOver::default(),
         }
     }
 
@@ -251,6 +254,7 @@ impl Control {
             match answer {
                 Ok(Answer::Report(report)) => self.reports[worker] = Some(report),
                 Ok(Answer::Counted(rows)) => self.on_counts(worker, rows),
+                Ok(Answer::HandOver(handing)) => self.hand_over.answered(worker, handing),
                 Ok(Answer::Sequences(known)) => self.sequences[worker] = Some(known),
                 Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) if purpose == Purpose::Modem => self.refused += 1,
                 _ => {}
@@ -297,7 +301,8 @@ impl Control {
         self.config.standby.is_some()
     }
 
-    fn publish_tables(&mut self) {
+    /// Publishes what has changed of neighbours and routes.
+    pub(crate) fn publish_tables(&mut self) {
         if let Some(tables) = self.neighbourhood.tables() {
             self.edition += 1;
             self.forwarding.publish(tables);

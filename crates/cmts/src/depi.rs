@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use engine::{Drop, Env, Io};
 use frame::Frame;
+use serde::{Deserialize, Serialize};
 use wire::{L3L4, l2tp};
 
 use channel::Channel;
@@ -62,7 +63,7 @@ pub const MAX_SEGMENTS: usize = 16;
 const LEAST_PIECE: usize = 64;
 
 /// What a channel has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounts {
     /// DEPI packets sent.
     pub packets: u64,
@@ -111,6 +112,13 @@ impl Depi {
     pub(crate) fn set_sequence(&mut self, channel: usize, next: u16) {
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.sequence = next;
+        }
+    }
+
+    /// Goes on with the number of a channel's next packet, and its counts, as they were elsewhere.
+    pub(crate) fn carry_on(&mut self, channel: usize, next: u16, counts: WireCounts) {
+        if let Some(channel) = self.channels.get_mut(channel) {
+            (channel.sequence, channel.counts) = (next, counts);
         }
     }
 

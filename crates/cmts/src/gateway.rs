@@ -5,9 +5,12 @@ mod downstream;
 mod succession;
 mod upstream;
 
+use std::collections::HashMap;
+
 use crypto::Outcome;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Layout, Pipeline, PortId, Steer, SteerKey, TraceFilter};
+use gateway::shell::hand_over::changed::Changed;
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -134,6 +137,8 @@ impl CableGateway {
             depi: Depi::new(&parts.wires, limits.hold_ns),
             upstream,
             counts: Counts::default(),
+            changed: Changed::default(),
+            clusters_of: HashMap::new(),
             empty: (Plan::default().compile(), Rules::default()),
         };
         let gateway = Self {
@@ -168,6 +173,23 @@ impl CableGateway {
         self.adopted.push(spec);
     }
 
+    /// Takes in the modems that were [adopted](Self::adopt).
+    pub(crate) fn take_adopted(&mut self, env: &mut Env) {
+        for spec in self.adopted.drain(..) {
+            self.refused += usize::from(commands::install(&mut self.state, &spec, env).is_err());
+        }
+    }
+
+    /// What it owns, and its slow path.
+    pub(crate) fn parts_mut(&mut self) -> (&mut State, &mut SlowPath) {
+        (&mut self.state, &mut self.slow)
+    }
+
+    /// Whether nothing is under way in it: frames wait in service flows, packets for neighbours.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.scratch.is_empty() && self.held() == self.state.scheduler.waiting() + self.slow.unresolved()
+    }
+
     /// Modems that could not be taken in at the start.
     pub fn refused(&self) -> usize {
         self.refused
@@ -193,6 +215,9 @@ impl CableGateway {
         match towards {
             ReplyTo::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
             ReplyTo::Network => self.pipelines.answers.run::<C>(burst, &mut cx),
+        }
+        if self.state.changed.marks().is_some() {
+            self.state.note_burst(burst);
         }
         true
     }
@@ -230,6 +255,9 @@ impl Gateway for CableGateway {
             Some(Role::Rpd) => self.pipelines.bursts.run::<C>(burst, &mut cx),
             _ => self.pipelines.downstream.run::<C>(burst, &mut cx),
         }
+        if self.state.changed.marks().is_some() {
+            self.state.note_burst(burst);
+        }
     }
 
     fn punted(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
@@ -254,7 +282,8 @@ impl Gateway for CableGateway {
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, came, &self.state, env);
         }
-        moved
+        // Each direction has its turn.
+        moved || env.is_settling && !self.is_at_rest()
     }
 
     fn held(&self) -> usize {
@@ -268,11 +297,8 @@ impl Gateway for CableGateway {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        let state = &mut self.state;
         if !self.adopted.is_empty() {
-            for spec in self.adopted.drain(..) {
-                self.refused += usize::from(commands::install(state, &spec, env).is_err());
-            }
+            self.take_adopted(env);
             self.inherit(env);
         }
         let state = &mut self.state;

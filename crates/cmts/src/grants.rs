@@ -1,8 +1,10 @@
 //! Who may send upstream next: the reference's grant function, which gives every modem the same grants in turn, and
 //! counts what was asked for. A MAP scheduler would stand here.
 
+use serde::{Deserialize, Serialize};
+
 /// What has been asked for and given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantCounts {
     /// Requests.
     pub requests: u64,
@@ -25,6 +27,16 @@ pub struct Grants {
     /// Bit/s to give away.
     rate: u64,
     unit: u32,
+    owed: u64,
+    last: Option<u64>,
+    counts: GrantCounts,
+}
+
+/// Where grants stand, for another process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GrantState {
+    sids: Vec<u16>,
+    next: usize,
     owed: u64,
     last: Option<u64>,
     counts: GrantCounts,
@@ -74,6 +86,26 @@ impl Grants {
     /// What has been asked for and given.
     pub fn counts(&self) -> GrantCounts {
         self.counts
+    }
+
+    /// Where they stand.
+    pub fn state(&self) -> GrantState {
+        let Self { sids, next, owed, last, counts, .. } = self;
+        GrantState { sids: sids.clone(), next: *next, owed: *owed, last: *last, counts: *counts }
+    }
+
+    /// Goes on where they stood elsewhere: in the same turn, if the service identifiers are the same.
+    pub fn carry_on(&mut self, state: GrantState) {
+        let GrantState { sids, next, owed, last, counts } = state;
+        (self.owed, self.last, self.counts) = (owed, last, counts);
+        let sorted = |sids: &[u16]| {
+            let mut sids = sids.to_vec();
+            sids.sort_unstable();
+            sids
+        };
+        if sorted(&sids) == sorted(&self.sids) && next < sids.len().max(1) {
+            (self.sids, self.next) = (sids, next);
+        }
     }
 
     /// Time passes: the modems have their grants in turn.

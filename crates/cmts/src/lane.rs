@@ -1,5 +1,6 @@
 //! What the gateway keeps of each packet beside its burst, and what its stages share.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crypto::KeyId;
@@ -8,6 +9,8 @@ use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Punt, Reason};
 use frame::BURST;
+use gateway::shell::hand_over::changed::Changed;
+use serde::{Deserialize, Serialize};
 use table::bulk::Hash;
 use table::snapshot::Reader;
 use wire::L3L4;
@@ -118,12 +121,16 @@ pub struct State {
     pub upstream: Upstream,
     /// What stages have counted of their own.
     pub counts: Counts,
+    /// Modems of which anything has changed since it was exported, while another process takes over.
+    pub changed: Changed,
+    /// Each modem's SID clusters, likewise.
+    pub clusters_of: HashMap<u32, Vec<u32>>,
     /// Stands in before anything was published.
     pub empty: (Forwarding, Rules),
 }
 
 /// The counters of the published data plane that are no drops.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Destination addresses that were a modem's, downstream.
     pub lookup_matched: u64,

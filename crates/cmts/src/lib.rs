@@ -23,6 +23,7 @@ pub mod drops;
 pub mod flow;
 pub mod gateway;
 pub mod grants;
+pub mod hand_over;
 pub mod lane;
 mod local;
 pub mod modems;

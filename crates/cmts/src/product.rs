@@ -8,6 +8,7 @@
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `standby.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
+//! | `hand_over.rs` | its state on its way to another process |
 //! | `live.rs` | keys that a reload applies |
 //! | `fence.rs` | that the one before speaks no more |
 
@@ -15,6 +16,7 @@ mod active;
 mod command;
 mod connected;
 mod fence;
+mod hand_over;
 mod live;
 mod message;
 mod metrics;
@@ -24,6 +26,7 @@ mod service;
 mod show;
 mod take_over;
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,6 +37,8 @@ use crate::config::{Config, ConfigError};
 use crate::standby::{HaState, WorkerExport};
 use anyhow::Context;
 use engine::Time;
+use serde::Deserialize;
+use serde_json::Value;
 
 pub use command::{CmtsArgs, cmts};
 pub use protocol::CableReply;
@@ -46,6 +51,7 @@ use gateway::shell::{self, Ended, Gateway, Opened, Process, Reach, StartError, W
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::watch::Vitals;
+use hand_over::Told;
 use observer::Observer;
 
 /// What is in the cipher and in DEPI packets leaves within microseconds.
@@ -117,7 +123,20 @@ impl Gateway for CmtsGateway {
         Ok(Some((Self { ha_state: Some(ha_state), theirs, teller: None }, Some(begin))))
     }
 
-    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+    fn take_over(loaded: &Loaded, from: &Value, _sockets: Vec<OwnedFd>) -> anyhow::Result<Self> {
+        let config = &loaded.config;
+        let told = Told::deserialize(from).context("the running gateway sent what cannot be read")?;
+        let ha_state = told.within(config).map_err(|why| anyhow::anyhow!("take-over refused: {why}"))?;
+        Ok(Self { ha_state: Some(ha_state), theirs: serde_json::to_string(config)?, teller: None })
+    }
+
+    fn stand(
+        &mut self,
+        loaded: &Loaded,
+        opened: Opened,
+        vitals: Arc<Vitals>,
+        time: Time,
+    ) -> Result<Process<Observer>, StartError> {
         let made = match self.ha_state.take() {
             None => assemble(&loaded.config, opened.caps()),
             Some(ha_state) => succeed(&loaded.config, opened.caps(), ha_state),
@@ -128,12 +147,17 @@ impl Gateway for CmtsGateway {
         })?;
         let all = WorkerInits {
             workers,
-            time: Time::real(),
+            time,
             waker: ControlWaker::new(control.waker().clone()),
             sockets: Vec::new(),
             vitals,
         };
-        let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;
+        Ok(opened.stand::<Self>(loaded, all, |shell| Observer::new(shell, control)))
+    }
+
+    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+        let mut process = self.stand(loaded, opened, vitals, Time::real())?;
+        process.go()?;
         // Where it takes over, its addresses are announced at once.
         process.turn();
         Ok(process)

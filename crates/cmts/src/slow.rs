@@ -78,6 +78,18 @@ impl SlowPath {
         self.unresolved.held()
     }
 
+    /// Shows packets that wait for a neighbour: see [`Unresolved::each`].
+    pub(crate) fn each_unresolved(&mut self, show: impl FnMut(InstanceId, u64, &[u8])) {
+        self.unresolved.each(show);
+    }
+
+    /// Takes in a packet to an address that waited for a neighbour in another process. False: there is no room.
+    pub(crate) fn take_in_unresolved(&mut self, to: (InstanceId, IpAddr), packet: &[u8], at: u64) -> bool {
+        let Self { unresolved, events, .. } = self;
+        let (instance, address) = to;
+        unresolved.take_in(to, packet, at, || events.push(Event::Resolve { instance, address }).is_ok())
+    }
+
     /// Whether packets go on that others of the same flows could overtake.
     pub fn is_releasing(&self) -> bool {
         self.unresolved.is_releasing()

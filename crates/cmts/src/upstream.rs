@@ -104,6 +104,10 @@ pub struct Upstream {
     free: Vec<u32>,
     /// Packets of pseudowires as they came, with the wire and where the PSP header is.
     inbox: VecDeque<(Frame, u16, u16)>,
+    /// Modems from whose clusters something has come since it was looked at, while another process takes over.
+    pub(crate) heard: Vec<u32>,
+    /// Whether they are noted.
+    pub(crate) hears: bool,
     /// Frames put together.
     frames: VecDeque<Out>,
     order: Order,
@@ -140,6 +144,8 @@ impl Upstream {
             clusters: Vec::with_capacity(clusters),
             free: Vec::new(),
             inbox: VecDeque::with_capacity(limits.packets),
+            heard: Vec::new(),
+            hears: false,
             frames: VecDeque::with_capacity(FRAMES),
             order: Order::new(limits.segments, limits.wait_ns),
             limits,
@@ -397,6 +403,9 @@ impl Upstream {
             }
         }
         let cluster = &mut self.clusters[at as usize];
+        if self.hears {
+            self.heard.push(cluster.modem);
+        }
         match cluster.expects(repr.sequence) {
             0 => {
                 cluster.stream(at, &repr, &bytes[ccf::HEADER_LEN..], &mut self.frames, &mut self.grants, env);
@@ -440,6 +449,9 @@ impl Upstream {
     pub fn tick(&mut self, env: &mut Env) {
         while self.frames.len() + 128 < FRAMES {
             let Some((at, sequence)) = self.order.oldest_late(env.now) else { break };
+            if self.hears {
+                self.heard.push(self.clusters[at as usize].modem);
+            }
             self.clusters[at as usize].gap(sequence, env);
             self.drain(at, env);
         }

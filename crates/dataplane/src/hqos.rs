@@ -26,7 +26,7 @@ use engine::Drop;
 use frame::Frame;
 use table::wheel::Wheel;
 
-pub use flow::{DEFAULT_BURST, Flow, FlowCounts, FlowSpec, LEVELS, NONE, PEAK_BURST, Terms};
+pub use flow::{DEFAULT_BURST, FLOW_WORDS, Flow, FlowCounts, FlowSpec, LEVELS, NONE, PEAK_BURST, Terms};
 use flow::{Standing, asks};
 use group::Group;
 
@@ -263,6 +263,54 @@ impl<L: Links, T: Label> Scheduler<L, T> {
         if flow.standing != Standing::Idle {
             self.list(id, now);
         }
+    }
+
+    /// What flows leave by, to go on as far as it has come elsewhere.
+    pub fn links_mut(&mut self) -> &mut L {
+        &mut self.links
+    }
+
+    /// Shows all frames that wait: flow, since when, frame; those of a flow in order.
+    pub fn each_waiting(&self, mut show: impl FnMut(u32, u64, &Frame)) {
+        for (id, flow) in (0..).zip(&self.flows) {
+            let mut at = flow.head;
+            while let Some(node) = self.nodes.get(at as usize) {
+                show(id, node.at, &node.frame);
+                at = node.next;
+            }
+        }
+    }
+
+    /// A flow goes on with what it had earned and counted elsewhere: see [`Flow::words`].
+    pub fn carry_on(&mut self, id: u32, words: &[u64; FLOW_WORDS]) {
+        if let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) {
+            flow.carry_on(words);
+        }
+    }
+
+    /// Lets a frame wait behind those there are that has waited elsewhere since `at`: it is taken, whatever queue
+    /// management would say. False: there is no such flow, or no room.
+    pub fn resume(&mut self, id: u32, frame: &mut Frame, at: u64, now: u64) -> bool {
+        let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else { return false };
+        let place = self.free;
+        let Some(node) = self.nodes.get_mut(place as usize) else { return false };
+        flow.bytes += frame.len() as u32 + CRC;
+        flow.packets += 1;
+        std::mem::swap(&mut node.frame, frame);
+        self.free = std::mem::replace(&mut node.next, NONE);
+        node.at = at;
+        let last = std::mem::replace(&mut flow.tail, place);
+        self.waiting += 1;
+        match self.nodes.get_mut(last as usize) {
+            Some(last) => last.next = place,
+            None => {
+                flow.head = place;
+                if flow.standing == Standing::Idle {
+                    self.list(id, now);
+                }
+            }
+        }
+        true
     }
 
     /// What the gateway keeps with a flow.

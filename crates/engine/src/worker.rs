@@ -163,6 +163,13 @@ impl<G: Gateway> Worker<G> {
         self.ports.get_mut(usize::from(id)).map(|door| &mut *door.port as &mut dyn Port)
     }
 
+    /// Another process may have gone on with its ports, and has ended.
+    pub fn come_back(&mut self) {
+        for door in &mut self.ports {
+            door.port.come_back(&mut self.env.pool);
+        }
+    }
+
     /// One turn without receiving: commands, what waits, what other workers handed over; all of it is sent. Whether anything
     /// moved.
     pub fn settle(&mut self) -> bool {

@@ -1,13 +1,14 @@
 //! The memory all packets lie in.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pages::{Backing, Region};
 
 use crate::frame::{Frame, Meta};
+use crate::pool::Pool;
 
 /// Bytes usually kept free before a received packet: room for what goes in front of it, and six bytes of the packet's first
 /// cache line. So the header of a user's packet in a tunnel (behind 58 bytes, say) is
@@ -77,7 +78,7 @@ impl Arena {
     /// What the kernel said, when there is not that much memory; `InvalidInput` when a slot has no room beside its
     /// headroom, when there are no slots, or after 65,534 arenas in one process.
     pub fn new(config: ArenaConfig) -> io::Result<Arc<Self>> {
-        Self::of(config, Region::new)
+        Self::of(config, |bytes| Region::new(bytes).inspect(Region::prefault), true)
     }
 
     /// The same of memory that another process can map: see [`Arena::file`].
@@ -85,10 +86,25 @@ impl Arena {
     /// # Errors
     /// As [`Arena::new`].
     pub fn shared(config: ArenaConfig) -> io::Result<Arc<Self>> {
-        Self::of(config, Region::shared)
+        Self::of(config, |bytes| Region::shared(bytes).inspect(Region::prefault), true)
     }
 
-    fn of(config: ArenaConfig, region: impl FnOnce(usize) -> io::Result<Region>) -> io::Result<Arc<Self>> {
+    /// The memory of another process's [shared](Arena::shared) arena of that configuration, by its file. No slot is
+    /// free until [`Arena::release_all_but`] says so.
+    ///
+    /// # Errors
+    /// As [`Arena::new`]; `InvalidInput` when the file is of another size.
+    pub fn of_file(config: ArenaConfig, file: OwnedFd) -> io::Result<Arc<Self>> {
+        // Its pages are there; without a mapping of each the first use makes one.
+        let map = |bytes| Region::of_file(file, bytes).inspect(|region| drop(region.populate(0, region.len())));
+        Self::of(config, map, false)
+    }
+
+    fn of(
+        config: ArenaConfig,
+        region: impl FnOnce(usize) -> io::Result<Region>,
+        are_free: bool,
+    ) -> io::Result<Arc<Self>> {
         let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if config.slots == 0 || config.slots == Frame::NONE {
             return invalid("an arena needs at least one slot");
@@ -103,8 +119,7 @@ impl Arena {
         };
         let shape = config.shape();
         let region = region(shape.slots as usize * shape.stride as usize)?;
-        region.prefault();
-        let depot = Mutex::new((0..config.slots).rev().collect());
+        let depot = Mutex::new(if are_free { (0..config.slots).rev().collect() } else { Vec::new() });
         Ok(Arc::new(Self { region, shape, id, depot }))
     }
 
@@ -271,6 +286,34 @@ impl Arena {
     #[inline]
     pub fn owns(&self, frame: &Frame) -> bool {
         frame.arena == self.id
+    }
+
+    /// Slots that are neither in the depot nor in one of the pools, which are all there are: a bit each, by number.
+    pub fn slots_in_use<'p>(&self, pools: impl Iterator<Item = &'p Pool>) -> Vec<u64> {
+        let slots = self.shape.slots;
+        let mut used = vec![u64::MAX; slots.div_ceil(64) as usize];
+        if let (Some(last), 1..) = (used.last_mut(), slots % 64) {
+            *last = (1 << (slots % 64)) - 1;
+        }
+        let mut free = |slots: &[u32]| slots.iter().for_each(|slot| used[*slot as usize / 64] &= !(1 << (slot % 64)));
+        free(&self.depot.lock().expect("no code panics holding the depot"));
+        pools.for_each(|pool| free(pool.slots()));
+        used
+    }
+
+    /// Slots of an arena of another process's memory are free from now on: all but those of which a bit is set in
+    /// `used`, as [`Arena::slots_in_use`] told there.
+    pub fn release_all_but(&self, used: &[u64]) {
+        let is_used = |slot: u32| used.get(slot as usize / 64).is_none_or(|word| word >> (slot % 64) & 1 != 0);
+        let free = (0..self.shape.slots).rev().filter(|slot| !is_used(*slot));
+        self.depot.lock().expect("no code panics holding the depot").extend(free);
+    }
+
+    /// The same of slots of which a bit is set in `free`: they were in use in the other process, which has ended.
+    pub fn release(&self, free: &[u64]) {
+        let is_free = |slot: &u32| free.get(*slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 != 0);
+        let slots = (0..self.shape.slots).filter(is_free);
+        self.depot.lock().expect("no code panics holding the depot").extend(slots);
     }
 
     /// Free slots in the depot (not in any pool).

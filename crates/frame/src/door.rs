@@ -75,24 +75,34 @@ pub trait Port: Send {
         None
     }
 
-    /// What another process needs to go on with this port while it stays open here.
+    /// What another process needs to go on with this port while it stays open here. The port prepares for a time in
+    /// which nobody receives.
     ///
     /// # Errors
     /// Why it cannot be handed over; a clause without a subject.
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         Err(format!("{} ports cannot be handed over", self.caps().kind))
     }
 
-    /// Where it stands in what it shares with the kernel, and which opening of the interface that is of. Meaningful only between
-    /// bursts.
-    fn position(&self) -> [u64; 4] {
-        [0; 4]
+    /// Where it stands in what it shares with the kernel, and which opening of the interface that is of; in an order of
+    /// its kind. Meaningful only between bursts.
+    fn position(&self) -> Vec<u64> {
+        Vec::new()
     }
 
     /// Goes on from where another process stood: see [`Port::position`]. False: that was another opening of the interface.
-    fn go_on_at(&mut self, _position: [u64; 4]) -> bool {
+    fn go_on_at(&mut self, _position: &[u64]) -> bool {
         false
     }
+
+    /// Sets the bits of slots that the kernel has of it, by their numbers. False: one is set already, or there is none.
+    fn mark_held(&self, _slots: &mut [u64]) -> bool {
+        true
+    }
+
+    /// Another process may have gone on with it, and has ended: what that one has done with memory of this one is
+    /// undone.
+    fn come_back(&mut self, _pool: &mut Pool) {}
 
     /// Gives back every slot it still holds, as far as the kernel lets go of them. Nothing is received or sent after.
     fn close(&mut self, _pool: &mut Pool) {}

@@ -31,6 +31,16 @@ impl Pool {
         &self.arena
     }
 
+    /// Numbers of the slots it holds.
+    pub(crate) fn slots(&self) -> &[u32] {
+        &self.free
+    }
+
+    /// Fills it again from the depot as far as it can be.
+    pub fn restock(&mut self) {
+        self.refill(self.share.saturating_sub(self.free.len()));
+    }
+
     /// Slots it holds.
     #[inline]
     pub fn free(&self) -> usize {

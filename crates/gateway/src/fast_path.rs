@@ -25,7 +25,7 @@ mod path;
 mod record;
 mod tables;
 
-pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, keep_past, open};
+pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, disengage, keep_past, open};
 pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
 pub use moving::{InKernel, InKernelSessions, Kernel};

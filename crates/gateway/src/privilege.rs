@@ -138,12 +138,17 @@ impl Privileges {
         })
     }
 
-    /// With the helper of a process that this one goes on for, if it had one.
+    /// With the helper of a process that this one goes on for, if it had one: its process number, whether it registers
+    /// packet memory, and its socket.
     ///
     /// # Errors
     /// That is no helper's socket.
-    pub(crate) fn of_helper(section: &ProcessSection, helper: Option<(u32, OwnedFd)>) -> anyhow::Result<Self> {
-        let helper = helper.map(|(pid, socket)| Helper::adopt(pid, socket)).transpose()?;
+    pub(crate) fn of_helper(section: &ProcessSection, helper: Option<(u32, bool, OwnedFd)>) -> anyhow::Result<Self> {
+        if helper.as_ref().is_some_and(|(_, registers_memory, _)| !registers_memory) {
+            // Of AF_XDP ports this process does, when an interface comes back.
+            let _ = port::xdp::allow_locked_memory(u64::MAX);
+        }
+        let helper = helper.map(|(pid, registers, socket)| Helper::adopt(pid, registers, socket)).transpose()?;
         let (section, notify) = (section.clone(), Notify::connect());
         // Ports over DPDK are not handed over.
         Ok(Self { section, helper, notify, landlock: None, has_dpdk: false, looked: None, helper_gone: false })

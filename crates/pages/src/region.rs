@@ -174,6 +174,27 @@ impl Region {
         Ok(Self { file: Some(file), ..Self::of(base, mapped, Backing::Transparent) })
     }
 
+    /// The same memory as that of another process's [shared](Region::shared) region of as many bytes, by its file. What
+    /// is in it stays as it is.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the file is of another size, or what the kernel said.
+    pub fn of_file(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.max(1).next_multiple_of(HUGE);
+        let (size, is_reserved) = describe(&file)?;
+        if size != mapped as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "memory of another size"));
+        }
+        let (base, backing) = match is_reserved {
+            true => (map_file(&file, None, mapped)?, Backing::Huge),
+            false => {
+                let place = map_aligned(mapped, libc::MAP_NORESERVE)?;
+                (map_file(&file, Some(place), mapped)?, Backing::Transparent)
+            }
+        };
+        Ok(Self { file: Some(file), ..Self::of(base, mapped, backing) })
+    }
+
     /// The file by which another process can map the same memory; none: nobody can.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(OwnedFd::as_fd)
@@ -263,6 +284,19 @@ fn memory_file(bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Bytes of a file in memory, and whether its pages are reserved huge ones.
+fn describe(file: &OwnedFd) -> io::Result<(u64, bool)> {
+    let mut system = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: a structure of numbers to write to.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all zeroes before, and the kernel wrote numbers over it.
+    let system = unsafe { system.assume_init() };
+    let size = std::fs::File::from(file.try_clone()?).metadata()?.len();
+    Ok((size, system.f_type == libc::HUGETLBFS_MAGIC))
+}
+
 /// Maps the file, over the mapping of `bytes` bytes at `place` if there is one.
 fn map_file(file: &OwnedFd, place: Option<NonNull<u8>>, bytes: usize) -> io::Result<NonNull<u8>> {
     let (at, fixed) = place.map_or((std::ptr::null_mut(), 0), |place| (place.as_ptr(), libc::MAP_FIXED));
@@ -317,12 +351,14 @@ mod tests {
         assert_eq!((region.len(), region.base().as_ptr() as usize % HUGE), (2 * HUGE, 0));
         region.prefault();
         let file = region.file().unwrap().try_clone_to_owned().unwrap();
-        let again = map_file(&file, None, region.len()).unwrap();
-        // SAFETY: bytes of two live mappings nobody else uses; the second is unmapped once.
+        assert!(Region::of_file(file.try_clone().unwrap(), 2 * HUGE + 1).is_err(), "of another size");
+        let again = Region::of_file(file, HUGE + 1).unwrap();
+        assert_eq!((again.backing(), again.base().as_ptr() as usize % HUGE), (region.backing(), 0));
+        // SAFETY: bytes of two live mappings nobody else uses.
         unsafe {
             region.base().as_ptr().add(HUGE).write(7);
-            assert_eq!((again.as_ptr().add(HUGE).read(), again.as_ptr().read()), (7, 0));
-            libc::munmap(again.as_ptr().cast(), region.len());
+            again.populate(0, again.len()).unwrap();
+            assert_eq!((again.base().as_ptr().add(HUGE).read(), again.base().as_ptr().read()), (7, 0));
         }
         assert!(Region::new(HUGE).unwrap().file().is_none());
     }

@@ -285,7 +285,7 @@ impl Port for Faulty {
         self.inner.service_within()
     }
 
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         Err("ports with faults cannot be handed over".to_owned())
     }
 

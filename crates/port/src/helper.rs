@@ -110,6 +110,11 @@ pub(crate) fn mode(number: u64) -> crate::bpf::XdpMode {
     message::mode(number)
 }
 
+/// The number that stands for a mode.
+pub(crate) fn mode_number(mode: crate::bpf::XdpMode) -> u64 {
+    message::mode_number(mode)
+}
+
 /// A helper that is gone, or does not answer.
 pub(crate) fn lost(source: std::io::Error) -> PortError {
     PortError::System { doing: "asking the privileged helper".to_owned(), source }

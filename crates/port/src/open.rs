@@ -1,9 +1,9 @@
 //! From a URI to a port.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use frame::{Pool, Port, PortHandover};
+use frame::{Arena, Pool, Port, PortHandover};
 
 use crate::faulty::{Faults, Faulty};
 use crate::flows::Flows;
@@ -113,9 +113,15 @@ pub(crate) fn is_borrowed() -> bool {
 ///
 /// # Errors
 /// [`PortError`]: a kind of port, or one with wrappers, that cannot be handed over; or what came is no such port.
-pub fn take_over(uri: &Uri, steer: &Steer, handed: PortHandover) -> Result<Box<dyn Port>, PortError> {
+pub fn take_over(
+    uri: &Uri,
+    steer: &Steer,
+    arena: &Arc<Arena>,
+    handed: PortHandover,
+) -> Result<Box<dyn Port>, PortError> {
     match uri.kind() {
         "packet" => Ok(Box::new(Packet::take_over(uri, steer, handed)?)),
+        "xdp" => Ok(Box::new(XdpPort::take_over(uri, arena, handed)?)),
         kind => {
             let what = format!("{kind} ports cannot be handed over");
             Err(PortError::BadUri { uri: uri.to_string(), what })

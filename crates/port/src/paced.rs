@@ -179,7 +179,7 @@ impl Port for Paced {
         self.inner.service_within()
     }
 
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         Err("ports with pace= cannot be handed over".to_owned())
     }
 

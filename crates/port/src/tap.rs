@@ -221,7 +221,7 @@ impl Port for Tap {
         self.inner.service_within()
     }
 
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         Err("ports with tap= cannot be handed over".to_owned())
     }
 

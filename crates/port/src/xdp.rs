@@ -9,6 +9,7 @@
 //! | `socket` | the system calls |
 //! | `filter`, `program`, `attach` | which packets are ours: as text, as instructions, on an interface |
 //! | `config`, `live`, `port` | the port |
+//! | `handover` | the port on its way to another process |
 //!
 //! # Memory
 //! The arena is registered as a UMEM of its own by every socket: the same memory several times. So a frame received on
@@ -67,6 +68,7 @@
 mod attach;
 mod config;
 mod filter;
+mod handover;
 mod keep;
 mod ledger;
 mod live;
@@ -80,8 +82,8 @@ mod umem;
 
 use std::os::fd::OwnedFd;
 
-pub(crate) use attach::{Attachment, attach_with, engage_here, hook_here};
-pub use attach::{Hook, Steering, engage, hook};
+pub(crate) use attach::{Attachment, attach_with, disengage_here, engage_here, hook_here};
+pub use attach::{Hook, Steering, disengage, engage, hook};
 pub use config::{Copying, XdpConfig};
 pub use filter::{BadFilter, Filter, Terms};
 pub use keep::{folder_of, keep_in, keep_no_more, leave_nothing};

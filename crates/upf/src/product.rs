@@ -45,7 +45,7 @@ use serde_json::Value;
 
 use gateway::cli::{Key, RunArgs, RunKey};
 use gateway::fail::Usage;
-use gateway::fast_path::{Attached, Ready};
+use gateway::fast_path::{Attached, InKernelSessions as _, Ready};
 use gateway::load::{Rename, Text};
 use gateway::privilege::folder_of;
 use gateway::shell::reload::LiveKey;
@@ -191,7 +191,9 @@ impl Gateway for UpfGateway {
         let differs = "the running gateway has other sockets for control planes: n4.allow differs";
         let (sockets, began) = (sockets.context(differs)?, from["began"].as_u64().context("no Recovery Time Stamp")?);
         let taken = Taken { sockets, control_socket, began: began as u32 }; // 32 bits, as it was sent
-        Ok(Self { reading: None, sockets: None, taken: Some(taken), fast: None, ready: None })
+        fast::keep(&loaded.config);
+        let fast = fast::open(&loaded.config)?.map(Attached::of_take_over);
+        Ok(Self { reading: None, sockets: None, taken: Some(taken), fast, ready: None })
     }
 
     fn stand(
@@ -207,6 +209,7 @@ impl Gateway for UpfGateway {
             other => StartError::Gateway(Box::new(other)),
         })?;
         let (waker, clock) = (ControlWaker::new(control.waker().clone()), wall_clock(&time));
+        let goes_on = self.taken.is_some();
         let (n4, ledger) = match (self.taken.take(), self.sockets.take(), self.reading.take()) {
             (Some(Taken { sockets, control_socket, began }), ..) => {
                 (N4::go_on(sockets, control_socket, config, (&clock, &waker), began), None)
@@ -219,6 +222,10 @@ impl Gateway for UpfGateway {
         if let Some(fast) = self.fast.take() {
             self.ready = fast::stand(fast, config, opened.caps(), &mut control, &mut seats)?;
         }
+        if goes_on {
+            // Until the other process has told what its sessions have counted there.
+            seats.iter_mut().for_each(|seat| seat.plane.sessions_mut().close_kernel());
+        }
         let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
         let (mut ready, mut queries) = (Vec::new(), Vec::new());
         for seat in seats {
@@ -228,14 +235,20 @@ impl Gateway for UpfGateway {
         }
         let observer = |shell| Observer::new(config, shell, queries, control, n4.map(Mutex::new), ledger);
         let all = WorkerInits { workers: ready, time, waker, sockets, vitals };
-        Ok(opened.stand(loaded, all, observer))
+        let process = opened.stand::<Self>(loaded, all, observer);
+        if goes_on {
+            process.observer().keep_ready(self.ready.take());
+        }
+        Ok(process)
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
         let mut process = self.stand(loaded, opened, vitals, Time::real())?;
         process.go()?;
         resolve(&process);
-        self.ready.take().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
+        let ready = self.ready.take();
+        ready.as_ref().map_or(Ok(()), |ready| ready.engage(&fast::wants(&loaded.config)))?;
+        process.observer().keep_ready(ready);
         Ok(process)
     }
 

@@ -134,6 +134,14 @@ fn nothing_is_lost_when_processes_take_over() {
     run("bng_take_over.py", &["load"]);
 }
 
+/// The same over AF_XDP ports, and with subscribers in the kernel.
+#[test]
+fn af_xdp_ports_and_the_in_kernel_path_are_taken_over() {
+    for case in ["xdp", "fast"] {
+        run("bng_take_over.py", &[case]);
+    }
+}
+
 /// The same of two workers, which hand packets over to each other, and whose ports follow a group that has moved.
 #[test]
 fn several_workers_are_taken_over() {

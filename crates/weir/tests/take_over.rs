@@ -158,6 +158,259 @@ fn nothing_is_lost_when_processes_take_over() {
     assert!(last["workers"].as_array().unwrap().iter().all(|worker| worker["missing"] == 0), "{last}");
 }
 
+/// The next process, which goes on for the nth; the law of packets holds in both.
+fn take_over(net: &Net, gateway: Running, n: usize, dropped: &mut Vec<Vec<Value>>) -> Running {
+    let next = start(net, n + 1, &["--take-over"]);
+    let last = json(&well(gateway.end_anyhow()));
+    assert!(last["workers"].as_array().unwrap().iter().all(|worker| worker["missing"] == 0), "{last}");
+    assert!(said(net, n).contains("take_over_done"), "{}", said(net, n));
+    dropped.push(drops(&last));
+    next
+}
+
+/// Ends in good order: no packet and no packet buffer is missing.
+fn stop(net: &Net, gateway: Running, n: usize) {
+    well(gateway.stop());
+    let told = said(net, n);
+    assert_eq!((field(&told, "packets_missing"), field(&told, "packet_buffers_missing")), (0, 0), "{told}");
+}
+
+/// Take-overs in a row with AF_XDP ports.
+const XDP_TIMES: usize = 20;
+
+/// Packet buffers there are, and those in depot, pools and ports: every one is in one place.
+fn buffers(net: &Net) -> (u64, u64) {
+    let run = net.show("run");
+    let io = |worker: &Value, id: &str| number(&worker["io"][id]);
+    let of_workers: u64 =
+        run["workers"].as_array().unwrap().iter().map(|w| io(w, "free_slots") + io(w, "port_slots")).sum();
+    (number(&run["frames"]["packet_buffers"]), number(&run["frames"]["depot"]) + of_workers)
+}
+
+#[test]
+fn af_xdp_ports_go_to_the_new_process() {
+    let (sessions, pps) = size();
+    let net = Net::new("xdp");
+    let text = user_plane();
+    let xdp = text.replace("packet:eth0?mode=auto", "xdp:eth0").replace("packet:eth1?mode=auto", "xdp:eth1");
+    assert_eq!(xdp.matches("uri = \"xdp:").count(), 2, "{xdp}");
+    fs::write(net.file("upf.toml"), &xdp).unwrap();
+    let mut gateway = start(&net, 0, &[]);
+    let control = control(&net, sessions, "--idle 0.2 --queries 50");
+    let seconds = (XDP_TIMES as f64) * (2.0 + sessions as f64 / 5000.0);
+    let load = traffic(&net, sessions, pps, seconds);
+    std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    let mut dropped = Vec::new();
+    for n in 0..XDP_TIMES {
+        gateway = take_over(&net, gateway, n, &mut dropped);
+        println!("frozen {} µs", field(&said(&net, n), "frozen_us"));
+        assert_eq!(net.sessions(), sessions);
+    }
+    let result = json(&well(load.end()));
+    dropped.push(vec![net.show("drops"), net.show("ports")]);
+    assert_complete(&result, &dropped);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (sessions, 0), "{story}");
+    for (direction, key) in [("uplink", "up_bytes"), ("downlink", "down_bytes")] {
+        let forwarded = number(&result["directions"][direction]["forwarded_packets"]);
+        assert_eq!(number(&story["usage"][key]), forwarded * IP, "{story}\n{result}");
+    }
+    until("every packet buffer in one place", || {
+        let (there_are, found) = buffers(&net);
+        assert!(found <= there_are, "a buffer in two places: {found} of {there_are}");
+        (found == there_are).then_some(())
+    });
+    // Other packet memory cannot be gone on with.
+    fs::write(net.file("other.toml"), xdp + "\n[frames]\npacket_buffers = 8192\n").unwrap();
+    let mut other = within(&net.gateway, binary());
+    other.arg("run").arg(net.file("other.toml")).arg("--take-over").arg("--socket").arg(net.file("weir.sock"));
+    let why = String::from_utf8_lossy(&other.output().unwrap().stderr).into_owned();
+    assert!(why.contains("[frames], whose buffers xdp: ports share, differs"), "{why}");
+    stop(&net, gateway, XDP_TIMES);
+}
+
+#[test]
+fn sessions_in_the_kernel_go_to_the_new_process() {
+    let (sessions, pps) = size();
+    let net = Net::new("fast");
+    // Redirected packets are received only with NAPI, which generic receive offload brings.
+    for device in ["gnb0", "dn0"] {
+        ok(&format!("ip netns exec {} ethtool -K {device} tso off gso off tx off gro on", net.host));
+    }
+    let mut text = user_plane();
+    for port in ["eth0", "eth1"] {
+        let uri = format!("uri = \"packet:{port}?mode=auto\"");
+        assert!(text.contains(&uri), "{text}");
+        text = text.replace(&uri, &format!("uri = \"xdp:{port}?copy=yes\"\nfast_path = \"only\""));
+    }
+    fs::write(net.file("upf.toml"), &text).unwrap();
+    let mut gateway = start(&net, 0, &[]);
+    let control = control(&net, sessions, "--idle 0 --queries 50");
+    let seconds = BETWEEN * (TIMES + 1) as f64 + TIMES as f64 * (2.0 + sessions as f64 / 5000.0);
+    let mut load = within(&net.host, binary());
+    let args = format!("--ues {sessions} --pps {pps} --seconds {seconds} --ratio 1:1 --sizes 128 --json");
+    let config = fs::read_to_string(example("gen.toml")).unwrap();
+    assert_eq!(config.matches("?mode=auto").count(), 2, "{config}");
+    fs::write(net.file("gen.toml"), config.replace("?mode=auto", "?mode=auto&offloads=keep")).unwrap();
+    load.arg("gen").arg(net.file("gen.toml")).args(args.split_whitespace());
+    let load = Running::start(load, &net.file("gen.err"));
+    std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    let (mut dropped, mut in_kernel) = (Vec::new(), Vec::new());
+    for n in 0..TIMES {
+        in_kernel.push(number(&net.show("run")["kernel"]["up_packets"]));
+        gateway = take_over(&net, gateway, n, &mut dropped);
+        println!("frozen {} µs", field(&said(&net, n), "frozen_us"));
+        std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    }
+    let result = json(&well(load.end()));
+    in_kernel.push(number(&net.show("run")["kernel"]["up_packets"]));
+    println!("forwarded in the kernel, of each process: {in_kernel:?}");
+    assert!(in_kernel.iter().all(|packets| *packets > pps / 4), "each has sessions in the kernel: {in_kernel:?}");
+    dropped.push(vec![net.show("drops"), net.show("ports")]);
+    assert_complete(&result, &dropped);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (sessions, 0), "{story}");
+    for (direction, key) in [("uplink", "up_bytes"), ("downlink", "down_bytes")] {
+        let forwarded = number(&result["directions"][direction]["forwarded_packets"]);
+        assert_eq!(number(&story["usage"][key]), forwarded * IP, "{story}\n{result}");
+    }
+    stop(&net, gateway, TIMES);
+}
+
+#[test]
+fn process_killed_as_it_takes_over_leaves_af_xdp_ports() {
+    let net = Net::new("xdpk");
+    let xdp = user_plane().replace("packet:eth0?mode=auto", "xdp:eth0").replace("packet:eth1?mode=auto", "xdp:eth1");
+    fs::write(net.file("upf.toml"), &xdp).unwrap();
+    let gateway = start(&net, 0, &[]);
+    let control = control(&net, 200, "--idle 0 --queries 20");
+    let load = traffic(&net, 200, 4000, 8.0);
+    let ports = object!([["n3", "xdp:eth0"], ["n6", "xdp:eth1"]]);
+    let question = question_of(&net, ports, object!([16384, 2048]));
+    let steps = [Kind::Memory, Kind::Port, Kind::Synced, Kind::Arm, Kind::Buffers, Kind::Frozen, Kind::Go];
+    for (n, last) in (1..).zip(steps) {
+        take_until(&net, &question, last);
+        until("a failure that is noticed", || (said(&net, 0).matches("take_over_failed").count() == n).then_some(()));
+        assert_eq!(net.sessions(), 200, "after {last:?}");
+    }
+    let result = json(&well(load.end()));
+    assert_complete(&result, &[]);
+    let mut dropped = Vec::new();
+    let gateway = take_over(&net, gateway, 0, &mut dropped);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (200, 0), "{story}");
+    stop(&net, gateway, 1);
+}
+
+/// The cable gateway of the examples between the two pairs; `changed`: what stands instead of what.
+fn cable_gateway(net: &Net, changed: &[(&str, &str)]) {
+    let text = fs::read_to_string(example("cmts.toml")).unwrap();
+    let text = text.replace("packet:eth1?", "packet:eth9?").replace("packet:eth2?", "packet:eth1?");
+    let mut text = text.replace("packet:eth9?", "packet:eth0?");
+    for (before, after) in changed {
+        assert!(text.contains(before), "{before}");
+        text = text.replace(before, after);
+    }
+    fs::write(net.file("upf.toml"), text).unwrap();
+}
+
+fn cable_traffic(net: &Net, pps: u64, seconds: f64) -> Running {
+    let mut load = within(&net.host, binary());
+    load.args(["gen", "cable"]).arg(net.file("upf.toml"));
+    let args = format!("--network packet:gnb0 --rpd packet:dn0 --pps {pps} --seconds {seconds} --json");
+    load.args(args.split_whitespace());
+    Running::start(load, &net.file("gen.err"))
+}
+
+/// Frames that wait in service flows.
+fn waiting(net: &Net) -> u64 {
+    let flows = net.show("service-flows");
+    flows["service_flows"].as_array().unwrap().iter().map(|flow| number(&flow["waiting_packets"])).sum()
+}
+
+/// Take-overs of a cable gateway with traffic both ways, what came of it, and frames that waited before each.
+fn cable_taken_over(net: &Net, pps: u64, times: usize) -> (Running, Value, Vec<u64>) {
+    // The kernel answers ARP until the generator does.
+    ok(&format!("ip -n {} address add 198.18.0.1/24 dev gnb0", net.host));
+    ok(&format!("ip -n {} address add 172.16.0.2/24 dev dn0", net.host));
+    let mut gateway = start(net, 0, &[]);
+    let load = cable_traffic(net, pps, BETWEEN * (times + 1) as f64 + times as f64);
+    std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    let (mut dropped, mut waited) = (Vec::new(), Vec::new());
+    for n in 0..times {
+        waited.push(waiting(net));
+        gateway = take_over(net, gateway, n, &mut dropped);
+        println!("frozen {} µs, {pps} packets/s, {waited:?} frames waited", field(&said(net, n), "frozen_us"));
+        std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    }
+    let result = json(&well(load.end()));
+    dropped.push(vec![net.show("drops"), net.show("ports")]);
+    let came = |result: &Value, way: &str| number(&result[way]["received_packets"]);
+    for way in ["downstream", "upstream"] {
+        assert!(came(&result, way) > 1000, "{result}");
+        let (lost, late) = (number(&result[way]["lost_packets"]), number(&result[way]["reordered_packets"]));
+        let wrong = result[way]["wrong"].as_object().unwrap();
+        assert!((lost, late) == (0, 0) && wrong.is_empty(), "{way}: {dropped:?} {result}");
+    }
+    // Usage is exact over all processes.
+    let modems = net.show("modems --limit 1000");
+    let modems = modems["entries"].as_array().unwrap_or_else(|| panic!("{modems}"));
+    assert_eq!(modems.len(), 301);
+    for (way, key) in [("downstream", "down_packets"), ("upstream", "up_packets")] {
+        let counted: u64 = modems.iter().map(|modem| number(&modem[key])).sum();
+        assert_eq!(counted, came(&result, way), "{way}: {result}");
+    }
+    (gateway, result, waited)
+}
+
+#[test]
+fn cable_gateway_is_taken_over_without_loss() {
+    let net = Net::new("cable");
+    cable_gateway(&net, &[]);
+    let (gateway, result, _) = cable_taken_over(&net, 4000, TIMES);
+    println!("{result}");
+    // Keys and service flows that are in no configuration go, too.
+    let modem = "02:cb:00:00:00:01";
+    let ask = |words: &[&str]| {
+        let mut command = Command::new(binary());
+        well(command.arg("cmts").args(words).arg("--socket").arg(net.file("weir.sock")).output().unwrap())
+    };
+    ask(&["key", "set", modem, "1", "--key", "00112233445566778899aabbccddeeff"]);
+    ask(&["key", "use", modem, "1"]);
+    ask(&["service-flow", "add", modem, "game", "--rate", "20 Mbit/s"]);
+    let gateway = take_over(&net, gateway, TIMES, &mut Vec::new());
+    // It has that key: one that is not there cannot be used.
+    ask(&["key", "use", modem, "0"]);
+    ask(&["key", "use", modem, "1"]);
+    let flows = net.show(&format!("service-flows --modem {modem}")).to_string();
+    assert!(flows.contains("\"game\""), "{flows}");
+    stop(&net, gateway, TIMES + 1);
+}
+
+#[test]
+fn frames_in_cable_queues_leave_in_order_after_a_take_over() {
+    let net = Net::new("cableq");
+    // Frames of each modem wait for its rate, however long: nothing but the queue's end drops.
+    let slow = [("rate = \"600 Mbit/s\"\nburst = 65536\npeak = \"700 Mbit/s\"\naqm = true", "rate = \"40 kbit/s\"")];
+    cable_gateway(&net, &slow);
+    let (gateway, result, waited) = cable_taken_over(&net, 4000, 2);
+    assert!(waited.iter().all(|frames| *frames > 20), "{waited:?} frames waited: {result}");
+    stop(&net, gateway, 2);
+}
+
+#[test]
+fn cable_gateway_with_a_standby_is_not_taken_over() {
+    let net = Net::new("cables");
+    let standby = format!("gateway = \"cmts\"\n[standby]\nsocket = \"{}\"", net.file("standby").display());
+    cable_gateway(&net, &[("gateway = \"cmts\"", &standby)]);
+    let gateway = start(&net, 0, &[]);
+    let mut other = within(&net.gateway, binary());
+    other.arg("run").arg(net.file("upf.toml")).arg("--take-over").arg("--socket").arg(net.file("weir.sock"));
+    let why = String::from_utf8_lossy(&other.output().unwrap().stderr).into_owned();
+    assert!(why.contains("it has a [standby]"), "{why}");
+    well(gateway.stop());
+}
+
 /// Octets up and down that the checkpoints of a ledger have, which a process writes to; nothing, if what was copied is half
 /// written.
 fn kept_usage(ledger: &Path, copy: &Path) -> Option<[u64; 2]> {
@@ -221,9 +474,15 @@ fn ask(net: &Net, question: &Value) -> (UnixStream, Value) {
 
 /// What a process of this version asks.
 fn question(net: &Net) -> Value {
-    let ports = object!([["n3", "packet:eth0?mode=auto"], ["n6", "packet:eth1?mode=auto"]]);
-    let mut question =
-        object!({ "ask": "take_over", "version": 2, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports });
+    question_of(net, object!([["n3", "packet:eth0?mode=auto"], ["n6", "packet:eth1?mode=auto"]]), Value::Null)
+}
+
+/// The same with those ports, and the number and size of packet buffers where these are shared with the kernel.
+fn question_of(net: &Net, ports: Value, buffers: Value) -> Value {
+    let mut question = object!({
+        "ask": "take_over", "version": 3, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports,
+        "buffers": buffers
+    });
     let (_, refused) = ask(net, &question);
     let refused = refused["error"].as_str().unwrap().to_owned();
     let (_, layout) = refused.split_once("0x").unwrap_or_else(|| panic!("{refused}"));
@@ -263,7 +522,7 @@ fn a_take_over_that_fails_changes_nothing() {
         change(&mut question);
         ask(&net, &question).1["error"].as_str().unwrap().to_owned()
     };
-    assert!(refused(|q| q["version"] = 9.into()).contains("version of the hand-over protocol differs: 2 here, 9"));
+    assert!(refused(|q| q["version"] = 9.into()).contains("version of the hand-over protocol differs: 3 here, 9"));
     assert!(refused(|q| q["ports"][0][1] = "packet:eth9".into()).contains("the list of ports differs"));
     // Anybody can connect; the socket's mode is not what keeps others out.
     ok(&format!("chmod 666 {}", net.file("weir.sock").display()));

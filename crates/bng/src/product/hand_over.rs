@@ -13,17 +13,20 @@ use std::os::fd::OwnedFd;
 use std::sync::{MutexGuard, PoisonError};
 
 use engine::Worker;
+use gateway::fast_path::{self, Ready};
 use gateway::shell::HandOver;
 use gateway::shell::hand_over::changed::export_of_workers;
 use gateway::shell::hand_over::octets::{each_section, garbled};
 use serde_json::Value;
 
+use super::fast;
 use super::observer::Observer;
+use crate::fast::FastPath;
 use crate::gateway::BroadbandGateway;
 use crate::hand_over::{Handing, Numbers, TakenIn};
 
 /// What is handed over, or taken in.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Succession {
     /// Records, and blocks and mappings, that have changed and are still to be exported.
     left: [usize; 2],
@@ -31,6 +34,8 @@ pub struct Succession {
     numbers: Numbers,
     /// What each worker has taken in.
     taken: Vec<TakenIn>,
+    /// What puts the in-kernel path into its place: that of another process, before it or after.
+    ready: Option<Ready<FastPath>>,
 }
 
 impl Succession {
@@ -41,6 +46,22 @@ impl Succession {
 }
 
 impl Observer {
+    /// The in-kernel path sees packets first, if there is one.
+    fn engage(&self) {
+        // No more of control than what it is asked for: engaging asks the helper.
+        let config = self.control().config().clone();
+        let succession = self.succession();
+        let engaged = succession.ready.as_ref().map_or(Ok(()), |ready| ready.engage(&fast::wants(&config)));
+        if let Err(error) = engaged {
+            tracing::warn!(target: "process", event = "config_warning", key = "port.fast_path", "{error}");
+        }
+    }
+
+    /// What puts the in-kernel path into its place.
+    pub(super) fn keep_ready(&self, ready: Option<Ready<FastPath>>) {
+        self.succession().ready = ready;
+    }
+
     fn succession(&self) -> MutexGuard<'_, Succession> {
         self.succession.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,16 +89,8 @@ impl Observer {
 impl HandOver<BroadbandGateway> for Observer {
     fn hindrances(&self) -> Vec<String> {
         let control = self.control();
-        let of = |is: bool, what: &str| is.then(|| what.to_owned());
-        let all = [
-            of(
-                control.fast_path().is_some(),
-                "the in-kernel path is in use (`fast_path` of a port): its subscribers are not handed over; start with \
-                 `fast_path = \"off\"` in each port, or restart",
-            ),
-            of(control.moves().is_busy(), "a group moves to another worker; try again when it has: `weir show groups`"),
-        ];
-        all.into_iter().flatten().collect()
+        let why = "a group moves to another worker; try again when it has: `weir show groups`";
+        control.moves().is_busy().then(|| why.to_owned()).into_iter().collect()
     }
 
     fn begin(&self) -> io::Result<(Value, Vec<OwnedFd>)> {
@@ -136,6 +149,8 @@ impl HandOver<BroadbandGateway> for Observer {
     }
 
     fn end(&self) {
+        // In the place of the other process's, if that had come so far.
+        self.engage();
         self.control().end_succession();
     }
 
@@ -159,5 +174,20 @@ impl HandOver<BroadbandGateway> for Observer {
         self.succession().taken.iter().enumerate().try_for_each(|(worker, taken)| taken.check(worker))?;
         self.control().publish_taken();
         Ok(())
+    }
+
+    fn take_place(&self) {
+        if self.succession().ready.is_none() {
+            let config = self.control().config().clone();
+            return fast_path::disengage(&fast::wants(&config));
+        }
+        self.engage();
+    }
+
+    fn running(&self) {
+        for worker in 0..self.workers() {
+            // Subscribers go into the kernel again.
+            let _ = self.ask_handing(worker, Handing::Follow(false));
+        }
     }
 }

@@ -30,6 +30,10 @@ impl Live<Config> for Control {
     type Change = Change;
 
     fn prepare(&mut self, config: &Config, keys: &[&str]) -> Result<Change, ConfigError> {
+        if self.is_taken_over() {
+            let what = "another process takes over with a configuration of its own";
+            return Err(wrong(&[&"gateway"], what, "reload that one: `weir reload` once it runs"));
+        }
         let routes = if keys.contains(&"route") { Some(self.prepare_routes(config)?) } else { None };
         if keys.iter().all(|key| *key == "route") {
             let config = Config { route: config.route.clone(), ..self.config.clone() };

@@ -8,6 +8,7 @@ use super::CableGateway;
 use crate::depi;
 use crate::drops;
 use crate::flow::FlowLabel;
+use crate::hand_over::Handing;
 use crate::lane::State;
 use crate::modems::{MAX_FLOWS, ModemSpec, Refused};
 use crate::report::Report;
@@ -34,6 +35,8 @@ pub enum Command {
     Sequences(Box<Sequences>),
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send(PortId, Vec<u8>),
+    /// Another process takes over.
+    HandOver(Box<Handing>),
 }
 
 /// What a worker has counted of a modem.
@@ -63,6 +66,8 @@ pub enum Answer {
     Sequences(Box<Sequences>),
     /// Sent (or dropped and counted); the bytes are control's to free.
     Sent(Vec<u8>),
+    /// What another process is to have.
+    HandOver(Box<Handing>),
 }
 
 /// Takes a modem in, or replaces what is known of it.
@@ -153,6 +158,10 @@ pub(super) fn carry_out(state: &mut State, command: Command, env: &mut Env) -> A
         Command::Send(port, frame) => {
             env.send_copy(port, &frame);
             Answer::Sent(frame)
+        }
+        Command::HandOver(mut handing) => {
+            state.hand_over(&mut handing);
+            Answer::HandOver(handing)
         }
     }
 }

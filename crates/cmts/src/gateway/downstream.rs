@@ -20,6 +20,8 @@ impl CableGateway {
         }
         let state = &mut self.state;
         let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
+        // What waits in queues is handed over.
+        let may = may && !env.is_settling;
         if may && state.scheduler.waiting() > 0 {
             let look = env.look::<C>();
             let mut pulled = 0;
@@ -43,15 +45,20 @@ impl CableGateway {
         }
         let pulled = !self.scratch.is_empty();
         if pulled {
+            if state.changed.marks().is_some() {
+                state.note_burst(&self.scratch);
+            }
             self.pipelines.mac.run::<C>(&mut self.scratch, &mut Ctx::new(state, env));
             let pool = &mut env.pool;
             self.scratch.finish(|_, frame| pool.give(frame));
             self.pushed = env.now;
-        } else if state.modems.encrypt.held() > 0 && env.now.saturating_sub(self.pushed) >= FLUSH_NS {
+        } else if state.modems.encrypt.held() > 0
+            && (env.is_settling || env.now.saturating_sub(self.pushed) >= FLUSH_NS)
+        {
             state.modems.encrypt.flush(env.pool.arena());
         }
         let framed = state.modems.encrypt.held() > 0 && self.encapsulate::<C>(env);
-        let expired = self.state.depi.expire(false, env);
+        let expired = self.state.depi.expire(env.is_settling, env);
         pulled || framed || expired
     }
 

@@ -56,7 +56,9 @@ impl CableGateway {
         if pushed > 0 {
             state.modems.decrypt.run(env.pool.arena());
             self.pushed_up = env.now;
-        } else if state.modems.decrypt.held() > 0 && env.now.saturating_sub(self.pushed_up) >= FLUSH_NS {
+        } else if state.modems.decrypt.held() > 0
+            && (env.is_settling || env.now.saturating_sub(self.pushed_up) >= FLUSH_NS)
+        {
             state.modems.decrypt.flush(env.pool.arena());
         }
         while burst.len() < BURST {
@@ -82,6 +84,12 @@ impl CableGateway {
                 self.follow_upstream(burst, env);
             }
             self.pipelines.upstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            if self.state.changed.marks().is_some() {
+                self.state.note_burst(burst);
+            }
+        }
+        if self.state.upstream.hears {
+            self.state.note_upstream();
         }
         worked > 0 || pushed > 0 || deciphered > 0
     }

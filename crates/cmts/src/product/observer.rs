@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::config::ModemEntry;
 use crate::control::{Control, Refusal};
 use crate::gateway::CableGateway;
+use crate::hand_over::LAYOUT;
 use crate::report::Report;
 use crypto::{Cipher, Key};
 use dataplane::forward::Neighbourhood;
@@ -22,7 +23,7 @@ use gateway::connected::Connected;
 use gateway::host_routing::ServedPrefix;
 use gateway::metrics::{Known, Page};
 use gateway::shell::rest::Wait;
-use gateway::shell::{Product, Shell};
+use gateway::shell::{HandOver, Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
 
 /// The control side of a running cable gateway.
@@ -35,6 +36,8 @@ pub struct Observer {
     pub(super) standby_connected: AtomicBool,
     /// It is to go on.
     leaving: AtomicBool,
+    /// Modems that have changed and are still to be exported to a process that takes over.
+    left: Mutex<usize>,
 }
 
 /// A worker answers in its next turn; a stopped one never.
@@ -49,7 +52,13 @@ impl Observer {
             reporting: Mutex::new(()),
             standby_connected: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
+            left: Mutex::new(0),
         }
+    }
+
+    /// See the field.
+    pub(super) fn left(&self) -> MutexGuard<'_, usize> {
+        self.left.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Control, for a moment.
@@ -90,6 +99,11 @@ impl Observer {
     fn cable(&self, request: &CableRequest) -> Result<CableReply, String> {
         let said = |refusal: Refusal| refusal.to_string();
         let done = |sentence: String| Ok(CableReply::Done(sentence));
+        let looks =
+            matches!(request, CableRequest::Modems | CableRequest::ServiceFlows { .. } | CableRequest::Channels);
+        if !looks && self.control().is_taken_over() {
+            return Err("another process takes over: ask it in a moment".to_owned());
+        }
         match request {
             CableRequest::Modems => self.reports(modems).map(CableReply::Modems),
             CableRequest::ServiceFlows { modem } => {
@@ -142,6 +156,11 @@ impl Observer {
 
 impl Product for Observer {
     type Plane = CableGateway;
+    const STATE_LAYOUT: u64 = LAYOUT;
+
+    fn hand_over(&self) -> Option<&dyn HandOver<CableGateway>> {
+        Some(self)
+    }
 
     fn shell(&self) -> &Shell {
         &self.shell

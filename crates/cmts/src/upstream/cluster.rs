@@ -34,6 +34,16 @@ pub struct ClusterCounts {
 }
 
 impl ClusterCounts {
+    /// As numbers, in the order of the fields.
+    pub fn words(&self) -> [u64; 6] {
+        [self.segments, self.segments_lost, self.frames, self.bytes, self.requests, self.management]
+    }
+
+    /// Of [`words`](Self::words).
+    pub fn of([segments, segments_lost, frames, bytes, requests, management]: [u64; 6]) -> Self {
+        Self { segments, segments_lost, frames, bytes, requests, management }
+    }
+
     /// The sum of both.
     pub fn plus(self, other: &Self) -> Self {
         Self {
@@ -124,6 +134,12 @@ impl Cluster {
     pub fn end(&mut self, env: &mut Env) {
         self.lose(drops::FLOW_GONE, 0, env);
         (self.modem, self.next) = (u32::MAX, None);
+    }
+
+    /// Where the stream stands: the number of its next segment, if one has come, and the frame under way; none: where
+    /// frames begin is not known.
+    pub fn stands(&self) -> (Option<u16>, Option<&[u8]>) {
+        (self.next, self.in_step.then_some(&*self.partial))
     }
 
     /// Takes out where the stream stands, for another process: the number of its next segment, and the frame under way;
@@ -361,6 +377,11 @@ impl Order {
     /// Takes out all that wait: cluster, number, bytes.
     pub(crate) fn take_all(&mut self) -> Vec<(u32, u16, Vec<u8>)> {
         self.held.drain(..).map(|held| (held.cluster, held.sequence, held.bytes)).collect()
+    }
+
+    /// Shows all that wait: cluster, number, since when, bytes.
+    pub(crate) fn each(&self, mut show: impl FnMut(u32, u16, u64, &[u8])) {
+        self.held.iter().for_each(|held| show(held.cluster, held.sequence, held.since, &held.bytes));
     }
 
     /// A cluster one of whose segments has waited too long, and the first segment of it that is here.

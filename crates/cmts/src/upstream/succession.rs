@@ -1,8 +1,12 @@
 //! What is under way upstream when another process goes on: pieces of bursts, frames begun, segments that wait.
 
+use std::collections::HashMap;
+
 use engine::{Drop, Env, Io};
 use wire::{ccf, uepi};
 
+use super::cluster::Cluster;
+use super::unit::Unit;
 use super::{Upstream, refuse};
 use crate::standby::UnderWay;
 use crate::{drops, punts};
@@ -76,6 +80,57 @@ impl Upstream {
             }
         }
         Ok(())
+    }
+
+    /// Each modem's clusters, by their places.
+    pub(crate) fn clusters_of(&self) -> HashMap<u32, Vec<u32>> {
+        let mut all: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (at, cluster) in (0..).zip(&self.clusters) {
+            all.entry(cluster.modem).or_default().push(at);
+        }
+        all
+    }
+
+    /// The cluster that a service identifier is in.
+    pub(crate) fn cluster_mut(&mut self, service_group: u16, sid: u16) -> Option<&mut Cluster> {
+        let at = self.cluster_of(service_group, sid).ok()?;
+        self.clusters.get_mut(at as usize)
+    }
+
+    /// Data units of all pseudowires, with the session's number.
+    pub(crate) fn units(&self) -> impl Iterator<Item = (u32, &Unit)> {
+        self.wires.iter().map(|wire| (wire.spec.session, &wire.unit))
+    }
+
+    /// The data unit of a session.
+    pub(crate) fn unit_mut(&mut self, session: u32) -> Option<&mut Unit> {
+        let at = self.by_session.get(session)?;
+        self.wires.get_mut(at as usize).map(|wire| &mut wire.unit)
+    }
+
+    /// Shows segments that wait for earlier ones: service group and first SID of the cluster, number, since when,
+    /// bytes.
+    pub(crate) fn each_segment(&self, mut show: impl FnMut((u16, u16), u16, u64, &[u8])) {
+        self.order.each(|at, sequence, since, bytes| {
+            let Some(cluster) = self.clusters.get(at as usize) else { return };
+            let sid = cluster.spec().sids.first().copied().unwrap_or(0);
+            show((cluster.service_group, sid), sequence, since, bytes);
+        });
+    }
+
+    /// Keeps a segment until its turn, of the cluster that a service identifier is in.
+    ///
+    /// # Errors
+    /// There is no such cluster, or no room.
+    pub(crate) fn hold(
+        &mut self,
+        (service_group, sid): (u16, u16),
+        sequence: u16,
+        bytes: &[u8],
+        since: u64,
+    ) -> Result<(), Drop> {
+        let at = self.cluster_of(service_group, sid)?;
+        self.order.hold(at, sequence, bytes, since)
     }
 
     fn cluster_of(&self, service_group: u16, sid: u16) -> Result<u32, Drop> {

@@ -1,12 +1,13 @@
 //! Data units: one burst each, in pieces (CM-SP-R-UEPI).
 
 use engine::Drop;
+use serde::{Deserialize, Serialize};
 use wire::{psp, uepi};
 
 use crate::drops;
 
 /// What a pseudowire has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitCounts {
     /// PSP packets.
     pub packets: u64,
@@ -74,6 +75,11 @@ impl Unit {
         let mut bytes = [0; uepi::Header::LEN];
         self.header?.emit(&mut bytes).ok()?;
         Some(bytes)
+    }
+
+    /// Its payload so far.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Goes on with a unit that was begun elsewhere, as far as it has come; none: between units.

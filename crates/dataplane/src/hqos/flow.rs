@@ -75,7 +75,22 @@ pub struct FlowCounts {
 /// Nanoseconds in a unit of short times, as a shift.
 const UNIT: u32 = 10;
 
+/// Words of what a flow has earned and counted.
+pub const FLOW_WORDS: usize = FlowCounts::WORDS + 3 * 2 + Pie::WORDS + 1;
+
 impl FlowCounts {
+    const WORDS: usize = 8;
+
+    fn words(&self) -> [u64; Self::WORDS] {
+        let Self { packets, bytes, full, aqm, waited_ns, jitter, last, longest } = *self;
+        [packets, bytes, full, aqm, waited_ns, jitter, last.into(), longest.into()]
+    }
+
+    fn of([packets, bytes, full, aqm, waited_ns, jitter, last, longest]: [u64; Self::WORDS]) -> Self {
+        // As they were written.
+        Self { packets, bytes, full, aqm, waited_ns, jitter, last: last as u32, longest: longest as u32 }
+    }
+
     /// A packet of `len` bytes is sent that waited so many nanoseconds.
     #[inline(always)]
     pub fn sent(&mut self, len: u32, ns: u64) {
@@ -339,6 +354,35 @@ impl<T: Label> Flow<T> {
             terms.reserved.state.credit = terms.reserved.state.credit.max(floor);
         }
         May::Go
+    }
+
+    /// What it has earned and counted, for another process: counts, buckets, queue management, deficit.
+    pub fn words(&self) -> [u64; FLOW_WORDS] {
+        let mut words = [0; FLOW_WORDS];
+        let Terms { pie, sustained, peak, reserved, .. } = &*self.terms;
+        let buckets =
+            [sustained, peak, reserved].map(|shaper| [shaper.state.credit.cast_unsigned(), shaper.state.last_ns]);
+        let all = self.counts.words().into_iter().chain(buckets.into_iter().flatten()).chain(pie.words());
+        words.iter_mut().zip(all).for_each(|(word, is)| *word = is);
+        words[FLOW_WORDS - 1] = i64::from(self.deficit).cast_unsigned();
+        words
+    }
+
+    /// Goes on with what [`words`](Self::words) said elsewhere; no bucket holds more than it can here.
+    pub(super) fn carry_on(&mut self, words: &[u64; FLOW_WORDS]) {
+        let Some((counts, rest)) = words.split_first_chunk() else { return };
+        self.counts = FlowCounts::of(*counts);
+        let (buckets, rest) = rest.split_at(6);
+        let Terms { pie, sustained, peak, reserved, .. } = &mut *self.terms;
+        for (shaper, state) in [sustained, peak, reserved].into_iter().zip(buckets.chunks_exact(2)) {
+            shaper.state.credit = state[0].cast_signed().min(shaper.most());
+            shaper.state.last_ns = state[1];
+        }
+        if let Some(state) = rest.first_chunk() {
+            *pie = Pie::of(*state);
+        }
+        self.deficit = words[FLOW_WORDS - 1] as i32; // as it was written
+        self.note_aqm();
     }
 
     /// What waits and what may go at once, for active queue management: bytes, and bytes of credit at the peak rate.

@@ -50,6 +50,24 @@ impl Pie {
         }
     }
 
+    /// Words of [`words`](Self::words).
+    pub(super) const WORDS: usize = 6;
+
+    /// Its state as numbers.
+    pub(super) fn words(&self) -> [u64; Self::WORDS] {
+        let [probability, accumulated, delay] =
+            [self.probability, self.accumulated, self.delay_old].map(|value| u64::from(value.to_bits()));
+        [probability, accumulated, delay, self.burst_left_ns, self.next_ns, self.random.into()]
+    }
+
+    /// Of [`words`](Self::words).
+    pub(super) fn of([probability, accumulated, delay, burst_left_ns, next_ns, random]: [u64; Self::WORDS]) -> Self {
+        // As they were written.
+        let value = |bits: u64| Some(f32::from_bits(bits as u32)).filter(|value| value.is_finite()).unwrap_or(0.0);
+        let (probability, accumulated, delay_old) = (value(probability), value(accumulated), value(delay));
+        Self { probability, accumulated, delay_old, burst_left_ns, next_ns, random: random as u32 | 1 }
+    }
+
     /// Whether it is time to [`update`](Self::update).
     #[inline]
     pub fn is_due(&self, now: u64) -> bool {

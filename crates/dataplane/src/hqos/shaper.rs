@@ -41,6 +41,11 @@ impl Shaper {
         bucket::affords(&deep, &mut self.state, now, bytes)
     }
 
+    /// The most credit it can have.
+    pub(super) fn most(&self) -> i64 {
+        self.config.depth.saturating_add(self.late)
+    }
+
     #[inline]
     pub(super) fn ready_at(&self, bytes: u32) -> u64 {
         bucket::ready_at(&self.config, &self.state, bytes).unwrap_or(u64::MAX)

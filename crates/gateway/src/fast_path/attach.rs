@@ -173,6 +173,13 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
 }
 
 impl<P: AsRef<FastPath>> Attached<P> {
+    /// Sessions of the process before come with what they have counted in the kernel: what has a name is not asked.
+    #[must_use]
+    pub fn of_take_over(self) -> Self {
+        *(*self.path).as_ref().before() = None;
+        self
+    }
+
     /// The program takes packets of sessions from now on, once there are some. None: there is no in-kernel path.
     ///
     /// # Errors
@@ -193,13 +200,23 @@ impl<P: AsRef<FastPath>> Attached<P> {
     }
 }
 
+/// There is no in-kernel path: that of a process before, whose ports this one has taken over, sees no packets any more.
+pub fn disengage(wants: &Wants<'_>) {
+    let uris = wants.ports.iter().filter_map(|port| port.uri.parse::<Uri>().ok());
+    for uri in uris.filter(|uri| uri.kind() == "xdp") {
+        if let Err(error) = port::xdp::disengage(uri.target(), uri.get("netns")) {
+            tracing::warn!(target: "process", event = "config_warning", key = "port.fast_path", "{error}");
+        }
+    }
+}
+
 impl<P: AsRef<FastPath>> Ready<P> {
     /// The program sees packets from now on: in place of that of a process before, of which sessions get what they have
     /// counted there.
     ///
     /// # Errors
     /// It cannot be put there, and the configuration wants it.
-    pub fn engage(self, wants: &Wants<'_>) -> Result<(), StartError> {
+    pub fn engage(&self, wants: &Wants<'_>) -> Result<(), StartError> {
         let path = (*self.path).as_ref();
         let said = |error: &dyn std::fmt::Display| error.to_string();
         let programs = path.program().and_then(|program| Ok((program, path.alone()?)));

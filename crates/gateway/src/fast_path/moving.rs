@@ -206,9 +206,37 @@ pub trait InKernelSessions {
         }
     }
 
+    /// The program leaves all packets to the workers, and none of their sessions goes into the kernel: another process
+    /// is to go on with them. Those that are there come back as their packets come, or are [taken
+    /// out](Self::leave_kernel).
+    fn close_kernel(&mut self) {
+        let Some(kernel) = self.kernel_mut() else { return };
+        kernel.is_closed = true;
+        kernel.waiting.clear();
+        kernel.entering.clear();
+        kernel.shared().set_running(false);
+    }
+
+    /// After [`close_kernel`](Self::close_kernel): sessions go into the kernel by and by, behind packets of theirs that
+    /// wait in ports.
+    fn reopen_kernel(&mut self) {
+        let Some(kernel) = self.kernel_mut().filter(|kernel| kernel.is_closed) else { return };
+        kernel.is_closed = false;
+        kernel.shared().set_running(true);
+        for handle in 0..self.handles_end() {
+            if self.is_in_kernel(handle) {
+                continue;
+            }
+            if let Some(place) = self.place_in_kernel(handle) {
+                place.wait();
+                self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
+            }
+        }
+    }
+
     /// The program leaves all packets to the workers, which take their sessions back as they come; or takes them again.
     fn pause_kernel(&mut self, pause: bool) {
-        let Some(kernel) = self.kernel() else { return };
+        let Some(kernel) = self.kernel().filter(|kernel| !kernel.is_closed) else { return };
         kernel.shared().set_running(!pause);
         if !pause {
             // Those that have come back, or were to go there meanwhile.
@@ -327,11 +355,15 @@ fn send_waiting<S: InKernelSessions + ?Sized>(sessions: &mut S) {
     let time = milliseconds();
     for _ in 0..A_TIME {
         let Some(handle) = sessions.kernel_mut().and_then(|kernel| kernel.waiting.pop_front()) else { return };
-        let Some(place) = sessions.place_in_kernel(handle).filter(|place| place.back != 0) else { continue };
+        let Some(place) = sessions.place_in_kernel(handle).filter(|place| place.back != 0).copied() else { continue };
         let stays = STAYS << place.returns.min(DOUBLED);
         if time.wrapping_sub(place.back) < stays {
             sessions.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
             continue;
+        }
+        if !place.is_linked {
+            // The program counts what it leaves to user space of sessions that keys lead to. None ever stands so.
+            sessions.try_to_enter(handle, Some(u32::MAX));
         }
         sessions.begin_to_enter(handle);
     }

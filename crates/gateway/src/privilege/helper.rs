@@ -65,8 +65,9 @@ impl Helper {
     ///
     /// # Errors
     /// It is no such socket.
-    pub fn adopt(pid: u32, socket: OwnedFd) -> anyhow::Result<Self> {
-        let client = port::helper::connect(Client::new(socket)?);
+    pub fn adopt(pid: u32, registers_memory: bool, socket: OwnedFd) -> anyhow::Result<Self> {
+        let client = Client::new(socket)?;
+        let client = port::helper::connect(if registers_memory { client.registering_memory() } else { client });
         let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
         let _ = PID.set(pid);
         Ok(Self { client, pid })

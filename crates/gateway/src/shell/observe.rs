@@ -107,6 +107,11 @@ pub fn wall_clock(time: &Time) -> WallClock {
 }
 
 impl Shell {
+    /// Packet memory of all workers.
+    pub(super) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
     /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
     pub fn new(
         (gateway, title): (&'static str, &'static str),

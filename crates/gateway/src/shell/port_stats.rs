@@ -57,13 +57,13 @@ impl ObservedPort {
         let (seen, handed) = (Mutex::default(), Mutex::default());
         let stats = PortStats { wanted, completes: AtomicBool::new(false), seen, hands_over, handed };
         let stats = Arc::new(stats);
-        let observed = Self { port, stats: stats.clone(), unfinished: 0 };
+        let mut observed = Self { port, stats: stats.clone(), unfinished: 0 };
         observed.show();
         (observed, PortStatsReader(stats))
     }
 
     #[cold]
-    fn show(&self) {
+    fn show(&mut self) {
         let mut extras = Vec::new();
         self.extras(&mut |name, value| extras.push((name, value)));
         let (caps, counters, held) = (self.port.caps(), self.port.counters(), self.port.held());
@@ -209,16 +209,24 @@ impl Port for ObservedPort {
         self.port.service_within()
     }
 
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         self.port.hand_over()
     }
 
-    fn position(&self) -> [u64; 4] {
+    fn position(&self) -> Vec<u64> {
         self.port.position()
     }
 
-    fn go_on_at(&mut self, position: [u64; 4]) -> bool {
+    fn go_on_at(&mut self, position: &[u64]) -> bool {
         self.port.go_on_at(position)
+    }
+
+    fn mark_held(&self, slots: &mut [u64]) -> bool {
+        self.port.mark_held(slots)
+    }
+
+    fn come_back(&mut self, pool: &mut Pool) {
+        self.port.come_back(pool);
     }
 
     fn close(&mut self, pool: &mut Pool) {

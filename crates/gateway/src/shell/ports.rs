@@ -11,6 +11,7 @@ use port::flows::Flows;
 use port::host::{HostUse, Sharing};
 use port::{Offloads, OpenContext, PortError, Steer, Uri, Wires};
 
+use super::hand_over::shares_memory;
 use super::port_stats::{ObservedPort, PortStatsReader};
 use crate::load::{LoadError, Text};
 
@@ -63,10 +64,10 @@ impl WorkerPorts {
         entry: &PortEntry<'_>,
         of: (u16, u16),
         steer: &Steer,
-        handed: PortHandover,
+        (arena, handed): (&Arc<Arena>, PortHandover),
     ) -> Result<(), PortError> {
         let uri = named(entry.uri, of.0, of.1).parse::<Uri>()?;
-        self.add(port::take_over(&uri, steer, handed)?);
+        self.add(port::take_over(&uri, steer, arena, handed)?);
         Ok(())
     }
 }
@@ -119,12 +120,13 @@ pub(crate) fn arena_config(frames: &Frames) -> ArenaConfig {
     ArenaConfig { slots: frames.packet_buffers, slot_bytes: frames.packet_buffer_bytes, headroom: HEADROOM }
 }
 
-/// Packet memory; where the helper registers it for AF_XDP ports, such that it can.
+/// Packet memory for ports of those URIs; where AF_XDP ports share it with the kernel, such that another process can go
+/// on with it and a helper register it.
 ///
 /// # Errors
 /// As [`Arena::new`].
-pub fn arena(config: ArenaConfig) -> io::Result<Arc<Arena>> {
-    if port::helper::registers_memory() { Arena::shared(config) } else { Arena::new(config) }
+pub fn arena<'u>(config: ArenaConfig, uris: impl Iterator<Item = &'u str>) -> io::Result<Arc<Arena>> {
+    if shares_memory(uris) { Arena::shared(config) } else { Arena::new(config) }
 }
 
 /// Whose ports are opened.

@@ -101,7 +101,7 @@ impl Opened {
     pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
         let head = loaded.config.head();
         let (slots, slot_bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
-        let arena = ports::arena(ports::arena_config(head.frames));
+        let arena = ports::arena(ports::arena_config(head.frames), head.ports.iter().map(|port| port.uri));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = head.workers.count;
         let flows = if workers > 1 { G::flows(&loaded.config) } else { Vec::new() };

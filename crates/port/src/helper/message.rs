@@ -39,7 +39,7 @@ pub(crate) enum Request {
     /// for so many nanoseconds at most.
     XdpHook { place: Place, longest_ns: u64, share: u32, keep: bool },
     /// The XDP program beside the message sees the interface's packets before the one attached; a second one, what no port
-    /// takes.
+    /// takes. None: none does any more.
     XdpEngage { place: Place },
     /// A queue of the TUN interface, which is made if there is none, and the kernel's counters of interfaces.
     Tun { place: Place, offloads: bool },

@@ -264,11 +264,12 @@ impl Server<'_> {
             Request::XdpEngage { place } => {
                 // The kernel takes nothing else than XDP programs, which only the privileged can have loaded.
                 let mut programs = beside.iter().map(AsFd::as_fd);
-                let program = programs.next().ok_or_else(|| PortError::Helper {
-                    text: "no program beside the request".to_owned(),
-                    permission: false,
-                })?;
-                xdp::engage_here(&place.name, place.netns.as_deref(), program, programs.next())?;
+                match programs.next() {
+                    Some(program) => {
+                        xdp::engage_here(&place.name, place.netns.as_deref(), program, programs.next())?;
+                    }
+                    None => xdp::disengage_here(&place.name, place.netns.as_deref())?,
+                }
                 Ok(Answer::default())
             }
             Request::XdpReleased { place, ifindex, queue, patience_ms } => {

@@ -377,16 +377,16 @@ impl Port for Packet {
         after.map(Duration::from_nanos)
     }
 
-    fn hand_over(&self) -> Result<PortHandover, String> {
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
         self.handover()
     }
 
-    fn position(&self) -> [u64; 4] {
-        self.place()
+    fn position(&self) -> Vec<u64> {
+        self.place().to_vec()
     }
 
-    fn go_on_at(&mut self, position: [u64; 4]) -> bool {
-        self.go_to(position)
+    fn go_on_at(&mut self, position: &[u64]) -> bool {
+        position.try_into().is_ok_and(|position| self.go_to(position))
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -47,7 +47,7 @@ pub(crate) enum Attachment {
     /// Of the helper.
     There {
         /// Detached with the last.
-        _lease: Lease,
+        lease: Lease,
         /// Where it runs.
         mode: XdpMode,
     },
@@ -60,6 +60,25 @@ impl Attachment {
             Self::Here(share) => share.get().link.mode(),
             Self::There { mode, .. } => *mode,
         }
+    }
+
+    /// The same as the helper counts.
+    pub(super) fn mode_number(&self) -> u64 {
+        helper::mode_number(self.mode())
+    }
+
+    /// The helper's number of it; none: it is this process's, and goes with it.
+    pub(super) fn lease(&self) -> Option<u64> {
+        match self {
+            Self::Here(_) => None,
+            Self::There { lease, .. } => Some(lease.number()),
+        }
+    }
+
+    /// What the helper of another process keeps by that number, which is this one's now; none: there is no helper.
+    pub(super) fn adopt(number: u64, mode: u64) -> Option<Self> {
+        let lease = Lease::new(helper::client_of_process()?, number);
+        Some(Self::There { lease, mode: helper::mode(mode) })
     }
 
     /// Its maps, if they are this process's.
@@ -100,7 +119,7 @@ pub(super) fn attach_by(
         keep_offloads: config.keep_offloads,
     };
     let (answer, lease) = helper.lease_with(&request, &beside)?;
-    Ok(Attachment::There { _lease: lease, mode: helper::mode(answer.number) })
+    Ok(Attachment::There { lease, mode: helper::mode(answer.number) })
 }
 
 fn share(config: &XdpConfig, kept: Option<Kept>) -> Result<Share<Attached>, PortError> {
@@ -284,7 +303,24 @@ pub fn engage(
     helper.ask_with(&Request::XdpEngage { place: Place::new(interface, netns) }, &beside).map(drop)
 }
 
+/// No program sees packets of an interface before its own any more, nor what no port takes: whatever process has put
+/// them there.
+///
+/// # Errors
+/// As [`engage`].
+pub fn disengage(interface: &str, netns: Option<&str>) -> Result<(), PortError> {
+    let Some(helper) = helper::client_of_process() else { return disengage_here(interface, netns) };
+    helper.ask(&Request::XdpEngage { place: Place::new(interface, netns) }).map(drop)
+}
+
 /// The same in this process.
+pub(crate) fn disengage_here(interface: &str, netns: Option<&str>) -> Result<(), PortError> {
+    let steering = Steering::of(interface, netns)?;
+    steering.clear_fast_path()?;
+    Ok(steering.clear_alone()?)
+}
+
+/// As [`engage`], in this process.
 pub(crate) fn engage_here(
     interface: &str,
     netns: Option<&str>,

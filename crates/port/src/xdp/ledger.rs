@@ -20,6 +20,24 @@ impl Ledger {
         self.count
     }
 
+    /// A bit for each slot, set for those in it.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.bits
+    }
+
+    /// Enters all slots that another process's ledger of `slots` slots has; nothing is in it yet. False: those are no
+    /// slots.
+    #[must_use]
+    pub(crate) fn enter_all(&mut self, words: &[u64], slots: u32) -> bool {
+        let beyond = words.last().map_or(0, |last| if slots.is_multiple_of(64) { 0 } else { last >> (slots % 64) });
+        let fits = self.count == 0 && words.len() == self.bits.len() && beyond == 0;
+        if fits {
+            self.bits.copy_from_slice(words);
+            self.count = words.iter().map(|word| word.count_ones() as usize).sum();
+        }
+        fits
+    }
+
     /// Enters a slot whose token is given up.
     #[inline]
     pub fn enter(&mut self, slot: u32) {
@@ -83,6 +101,18 @@ mod tests {
             prop_assert_eq!(left, model.into_iter().collect::<Vec<_>>());
             prop_assert_eq!(ledger.count(), 0);
         }
+    }
+
+    #[test]
+    fn another_ledger_is_entered_whole() {
+        let mut there = Ledger::new(70);
+        [0, 63, 69].into_iter().for_each(|slot| there.enter(slot));
+        let mut here = Ledger::new(70);
+        assert!(here.enter_all(there.words(), 70));
+        assert_eq!((here.count(), here.strike(69), here.strike(69), here.count()), (3, true, false, 2));
+        assert!(!here.enter_all(there.words(), 70), "something is in it");
+        assert!(!Ledger::new(70).enter_all(&[0, 1 << 6], 70), "no such slot");
+        assert!(!Ledger::new(64).enter_all(there.words(), 64), "of another size");
     }
 
     #[test]

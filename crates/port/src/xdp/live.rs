@@ -1,12 +1,13 @@
 //! What a port has while its interface exists: the socket, its rings, and a share in the interface's program.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use frame::{Arena, Pool, PortCounters};
 
 use super::attach::{self, Attachment};
 use super::config::{Copying, XdpConfig};
+use super::handover::Numbers;
 use super::keep;
 use super::queue::{Queue, Rings};
 use super::socket::{Refusal, Socket, Spec, Step};
@@ -14,7 +15,7 @@ use super::umem::{self, Umem};
 use super::{XdpError, memlock};
 use crate::PortError;
 use crate::claim::{self, Claim, Hold};
-use crate::helper;
+use crate::helper::{self, Kept};
 use crate::iface::Iface;
 use crate::offload::{self, Fit};
 use crate::shared;
@@ -34,8 +35,8 @@ pub(super) struct Live {
     pub(super) queue: Queue,
     pub(super) socket: Socket,
     pub(super) attached: Attachment,
-    pub(super) _fit: Option<Fit>,
-    _hold: Hold,
+    pub(super) fit: Option<Fit>,
+    pub(super) hold: Hold,
     pub(super) ifindex: u32,
     pub(super) unkicked: usize,
     stall: u32,
@@ -62,9 +63,7 @@ impl Live {
             false => Some(offload::fit(&config.interface, config.netns.as_deref())?),
             true => None,
         };
-        // The kernel tries zero copy where nothing is said. A device needs contiguous pages, which only huge ones promise:
-        // without, buffers that lie across two pages are set aside.
-        let huge = arena.backing() == frame::Backing::Huge;
+        // The kernel tries zero copy where nothing is said.
         let copy = match config.copy {
             Copying::Auto => 0,
             Copying::Copy => libc::XDP_COPY,
@@ -85,10 +84,10 @@ impl Live {
             ring: config.ring,
             copy,
             patience,
-            file: arena.file(),
+            file: arena.file().filter(|_| helper::registers_memory()),
         };
         let (socket, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
-        let umem = if socket.zero_copy() { Umem::new(shape, if huge { HUGE_PAGE } else { 4096 }) } else { plain };
+        let umem = umem_of(&socket, arena);
         let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
         let attached = match (helper::client_of_process(), socket.lease()) {
             (Some(helper), Some(lease)) => attach::attach_by(helper, config, lease)?,
@@ -97,7 +96,35 @@ impl Live {
                 attach::attach_with(config, socket.as_fd(), kept)?
             }
         };
-        Ok(Self { queue, socket, attached, _fit: fit, _hold: hold, ifindex, unkicked: 0, stall: 0 })
+        Ok(Self { queue, socket, attached, fit, hold, ifindex, unkicked: 0, stall: 0 })
+    }
+
+    /// What another process had of the interface: its socket, and what holds its claim. None: it does not fit.
+    pub(super) fn adopt(
+        config: &XdpConfig,
+        iface: &Iface,
+        arena: &Arena,
+        (socket, listener): (OwnedFd, OwnedFd),
+        numbers: Numbers,
+    ) -> Result<Option<Self>, PortError> {
+        let system = |e| PortError::system(format!("looking at {}", config.interface), "CAP_NET_RAW", e);
+        let (key, mtu, shape) = (shared::key(iface)?, iface.mtu().map_err(system)?, arena.shape());
+        let Some(attached) = Attachment::adopt(numbers.program, numbers.mode) else { return Ok(None) };
+        let fit = (numbers.fit != 0).then(|| Kept::adopt(numbers.fit)).flatten();
+        if key.1 != numbers.index || arena.file().is_none() || (fit.is_none() && !config.keep_offloads) {
+            return Ok(None);
+        }
+        // SAFETY: the arena is the memory that the socket has, and outlives the port, which keeps socket and rings
+        // together; the port is used when the other process has stopped using its own.
+        let adopted = unsafe { Socket::adopt(socket, config.ring) };
+        let (socket, rings) = adopted.map_err(|Refusal { source, .. }| PortError::System {
+            doing: format!("mapping the rings of {}", config.interface),
+            source,
+        })?;
+        let umem = umem_of(&socket, arena);
+        let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, (mtu + LINK_HEADER) as usize);
+        let hold = claim::adopt(key, Claim::Queue(config.queue), listener);
+        Ok(Some(Self { queue, socket, attached, fit, hold, ifindex: key.1, unkicked: 0, stall: 0 }))
     }
 
     /// Has the kernel send what is in the ring.
@@ -140,6 +167,17 @@ impl Live {
             self.stall = 0;
         }
     }
+}
+
+/// How the arena looks to a socket. A device needs contiguous pages, which only huge ones promise: without, buffers
+/// that lie across two pages are set aside.
+fn umem_of(socket: &Socket, arena: &Arena) -> Umem {
+    let boundary = match (socket.zero_copy(), arena.backing()) {
+        (false, _) => 0,
+        (true, frame::Backing::Huge) => HUGE_PAGE,
+        (true, _) => 4096,
+    };
+    Umem::new(arena.shape(), boundary)
 }
 
 fn open_socket(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Socket, Rings), Refusal>, PortError> {

@@ -4,11 +4,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frame::{Arena, Batch, Caps, Link, Pool, Port, PortCounters};
+use frame::{Arena, Batch, Caps, Link, Pool, Port, PortCounters, PortHandover};
 
+use super::attach::Attachment;
 use super::config::XdpConfig;
 use super::live::Live;
 use super::program::Steer;
+use super::queue::Queue;
 use super::socket::{self, Socket};
 use crate::PortError;
 use crate::bpf::XdpMode;
@@ -37,32 +39,33 @@ const MOST_SKIPPED: u32 = 63;
 ///
 /// Dropped without [`Port::close`], the slots it holds are lost to the pool until the arena ends.
 pub struct XdpPort {
-    live: Option<Live>,
-    config: XdpConfig,
-    iface: Iface,
-    mac: [u8; 6],
-    mtu: u32,
-    link: Link,
-    counters: PortCounters,
-    /// What sockets before this one lost.
-    lost: Lost,
-    looked: u64,
+    pub(super) live: Option<Live>,
+    pub(super) config: XdpConfig,
+    pub(super) iface: Iface,
+    pub(super) mac: [u8; 6],
+    pub(super) mtu: u32,
+    pub(super) link: Link,
+    pub(super) counters: PortCounters,
+    /// What sockets before this one lost; less what the process before has counted of a socket that was handed over.
+    pub(super) lost: Lost,
+    pub(super) looked: u64,
     /// When the kernel's counters were read.
-    counted: u64,
+    pub(super) counted: u64,
     /// Looks to let pass before the next attempt to open, and how many it was the last time.
-    skip: (u32, u32),
-    closed: bool,
+    pub(super) skip: (u32, u32),
+    pub(super) closed: bool,
     // After `live`: the memory outlives the socket.
-    arena: Arc<Arena>,
+    pub(super) arena: Arc<Arena>,
 }
 
-/// Packets lost in the kernel.
+/// Packets lost in the kernel. Numbers wrap around: of a socket handed over, those that another process has counted are
+/// taken off.
 #[derive(Clone, Copy, Default)]
-struct Lost {
-    ring_full: u64,
-    no_frame: u64,
-    too_long: u64,
-    invalid: u64,
+pub(super) struct Lost {
+    pub(super) ring_full: u64,
+    pub(super) no_frame: u64,
+    pub(super) too_long: u64,
+    pub(super) invalid: u64,
 }
 
 impl XdpPort {
@@ -111,6 +114,11 @@ impl XdpPort {
         assert!(Arc::ptr_eq(pool.arena(), &self.arena), "a pool of another arena");
     }
 
+    /// Slots kept ready to receive at most.
+    pub(super) fn most_ready(&self) -> usize {
+        (self.arena.shape().slots / SHARE).min(self.config.ring) as usize
+    }
+
     /// Looks at the link and the kernel's counters.
     #[cold]
     fn watch(&mut self, pool: &mut Pool) {
@@ -125,14 +133,14 @@ impl XdpPort {
             self.reopen();
         }
         self.set_link(if self.live.is_some() { link } else { Link::Gone });
+        let most = self.most_ready();
         if let Some(live) = &mut self.live {
             self.mac = self.iface.mac().unwrap_or(self.mac);
             let before = self.counters.rx_no_frame;
             self.lost.plus(&live.socket).show(&mut self.counters);
             if self.counters.rx_no_frame > before {
                 // Whoever runs this was away for longer than the stock lasts, and will be again.
-                let most = (self.arena.shape().slots / SHARE).min(self.config.ring);
-                live.queue.widen(most as usize);
+                live.queue.widen(most);
             }
         }
     }
@@ -160,10 +168,16 @@ impl XdpPort {
 
     /// Closes the socket and takes the slots back.
     fn end(&mut self, live: Live, pool: &mut Pool) {
-        let Live { mut queue, socket, attached, _fit, ifindex, .. } = live;
+        // What keeps offloads off goes last.
+        let Live { mut queue, socket, attached, fit: _fit, ifindex, .. } = live;
         queue.reap(pool, &mut self.counters);
         self.lost = self.lost.plus(&socket);
         self.lost.show(&mut self.counters);
+        self.let_go(queue, socket, attached, ifindex, pool);
+    }
+
+    /// Closes a socket and takes the slots back that the kernel had of it.
+    fn let_go(&mut self, mut queue: Queue, socket: Socket, attached: Attachment, ifindex: u32, pool: &mut Pool) {
         drop(socket);
         // Detached before the wait: the program has no business without a socket.
         drop(attached);
@@ -202,13 +216,35 @@ impl XdpPort {
 impl Lost {
     fn plus(self, socket: &Socket) -> Self {
         let Ok(now) = socket.statistics() else { return self };
+        // The kernel counts a packet without a slot as dropped as well.
+        let too_long = now.rx_dropped.saturating_sub(now.rx_fill_ring_empty_descs);
         Self {
-            ring_full: self.ring_full + now.rx_ring_full,
-            no_frame: self.no_frame + now.rx_fill_ring_empty_descs,
-            // The kernel counts a packet without a slot as dropped as well.
-            too_long: self.too_long + now.rx_dropped.saturating_sub(now.rx_fill_ring_empty_descs),
-            invalid: self.invalid + now.rx_invalid_descs + now.tx_invalid_descs,
+            ring_full: self.ring_full.wrapping_add(now.rx_ring_full),
+            no_frame: self.no_frame.wrapping_add(now.rx_fill_ring_empty_descs),
+            too_long: self.too_long.wrapping_add(too_long),
+            invalid: self.invalid.wrapping_add(now.rx_invalid_descs).wrapping_add(now.tx_invalid_descs),
         }
+    }
+
+    /// Without what the other has.
+    pub(super) fn less(self, other: Self) -> Self {
+        Self {
+            ring_full: self.ring_full.wrapping_sub(other.ring_full),
+            no_frame: self.no_frame.wrapping_sub(other.no_frame),
+            too_long: self.too_long.wrapping_sub(other.too_long),
+            invalid: self.invalid.wrapping_sub(other.invalid),
+        }
+    }
+
+    /// What counters show of it.
+    pub(super) fn shown(counters: &PortCounters) -> Self {
+        let PortCounters { rx_ring_full, rx_no_frame, rx_too_long, rx_errors, .. } = *counters;
+        Self { ring_full: rx_ring_full, no_frame: rx_no_frame, too_long: rx_too_long, invalid: rx_errors }
+    }
+
+    /// As numbers, in the order of the fields.
+    pub(super) fn words(self) -> [u64; 4] {
+        [self.ring_full, self.no_frame, self.too_long, self.invalid]
     }
 
     fn show(self, counters: &mut PortCounters) {
@@ -342,6 +378,32 @@ impl Port for XdpPort {
         // An interface that is there may not be ready to be opened, and a device that took no more says nothing when it does.
         let looks = self.live.is_none() || self.link != Link::Up || unsent;
         looks.then_some(Duration::from_nanos(WATCH_EVERY))
+    }
+
+    fn hand_over(&mut self) -> Result<PortHandover, String> {
+        self.handover()
+    }
+
+    fn position(&self) -> Vec<u64> {
+        self.place()
+    }
+
+    fn go_on_at(&mut self, position: &[u64]) -> bool {
+        self.go_to(position)
+    }
+
+    fn mark_held(&self, slots: &mut [u64]) -> bool {
+        self.live.as_ref().is_none_or(|live| live.queue.mark_held(slots))
+    }
+
+    /// Where the other process has used the rings, what this one knows of them is wrong: the interface is opened again.
+    fn come_back(&mut self, pool: &mut Pool) {
+        self.check(pool);
+        self.live.iter_mut().for_each(|live| live.queue.relax());
+        let Some(live) = self.live.take_if(|live| !live.queue.is_as_left()) else { return };
+        let Live { queue, socket, attached, fit: _fit, hold: _hold, ifindex, .. } = live;
+        self.let_go(queue, socket, attached, ifindex, pool);
+        self.looked = 0;
     }
 
     /// Gives every slot back, those the kernel still had included, once the queue is free again, which is waited for.

@@ -161,6 +161,11 @@ impl Steer {
         self.fast.delete(&FAST_PATH.to_ne_bytes()).map(drop)
     }
 
+    /// What no port takes is the host's again.
+    pub(super) fn clear_alone(&self) -> Result<(), BpfError> {
+        self.fast.delete(&ALONE.to_ne_bytes()).map(drop)
+    }
+
     /// How a fast path ends for packets it leaves to us: writes the way to the socket of the packet's queue, and exit.
     /// The context must be in R6.
     pub fn deliver(&self, asm: &mut Asm) {

@@ -32,8 +32,9 @@ pub struct Queue {
     sending: Ledger,
     /// Slots the device cannot use, kept out of the way. Empty in copy mode.
     aside: Vec<Frame>,
-    /// Slots kept in `receiving`.
+    /// Slots kept in `receiving`, and usually.
     stock: usize,
+    usual: usize,
     /// Longest packet the link carries, Ethernet header and tags included.
     longest: usize,
 }
@@ -42,13 +43,65 @@ impl Queue {
     /// A queue that keeps `stock` slots ready to receive and sends packets of up to `longest` bytes.
     pub fn new(rings: Rings, umem: Umem, slots: u32, stock: usize, longest: usize) -> Self {
         let (receiving, sending) = (Ledger::new(slots), Ledger::new(slots));
-        Self { rings, umem, receiving, sending, aside: Vec::new(), stock, longest: longest.min(umem.slot_bytes()) }
+        let longest = longest.min(umem.slot_bytes());
+        Self { rings, umem, receiving, sending, aside: Vec::new(), stock, usual: stock, longest }
+    }
+
+    /// Where it stands, for another process: slots kept ready, and those the kernel has to receive into and to send
+    /// from, a bit each. What is in the rings stands there.
+    pub fn position(&self, out: &mut Vec<u64>) {
+        out.push(self.usual as u64);
+        out.extend(self.receiving.words());
+        out.extend(self.sending.words());
+    }
+
+    /// Goes on where another process's queue [stood](Self::position). False: that makes no sense.
+    pub fn go_on_at(&mut self, position: &[u64], slots: u32) -> bool {
+        let Some((stock, words)) = position.split_first() else { return false };
+        let (receiving, sending) = words.split_at(words.len() / 2);
+        let Rings { fill, rx, tx, completion } = &mut self.rings;
+        fill.resume();
+        rx.resume();
+        tx.resume();
+        completion.resume();
+        (self.stock, self.usual) = (*stock as usize, *stock as usize); // some thousands
+        self.receiving.enter_all(receiving, slots) && self.sending.enter_all(sending, slots)
+    }
+
+    /// Sets the bits of slots that the kernel has. False: one is set already.
+    pub fn mark_held(&self, slots: &mut [u64]) -> bool {
+        [&self.receiving, &self.sending].into_iter().all(|ledger| {
+            slots.len() == ledger.words().len()
+                && slots.iter_mut().zip(ledger.words()).all(|(set, held)| {
+                    let is_new = *set & held == 0;
+                    *set |= held;
+                    is_new
+                })
+        })
+    }
+
+    /// Whether no other process has used the rings since this one did.
+    pub fn is_as_left(&self) -> bool {
+        let Rings { fill, rx, tx, completion } = &self.rings;
+        fill.is_as_left() && rx.is_as_left() && tx.is_as_left() && completion.is_as_left()
     }
 
     /// Keeps twice as many slots ready to receive from now on, at most `most`: the kernel wanted one and there was none.
     #[cold]
     pub fn widen(&mut self, most: usize) {
-        self.stock = self.stock.saturating_mul(2).min(most).max(self.stock);
+        self.usual = self.usual.saturating_mul(2).min(most).max(self.usual);
+        self.stock = self.stock.max(self.usual);
+    }
+
+    /// Keeps as many as `most` slots ready to receive until it is told to [`relax`](Self::relax): nobody receives for a
+    /// while.
+    pub fn brace(&mut self, most: usize) {
+        self.stock = self.stock.max(most);
+    }
+
+    /// Keeps the usual number of slots ready.
+    pub fn relax(&mut self) {
+        self.stock = self.usual;
     }
 
     /// Slots that are not in the pool or with the worker.

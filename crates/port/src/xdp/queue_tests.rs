@@ -20,11 +20,15 @@ struct Kernel {
     /// Slots taken out of the fill ring that no ring shows.
     pocket: VecDeque<u64>,
     sent: VecDeque<Desc>,
-    _memory: (Plain<u64>, Plain<Desc>, Plain<Desc>, Plain<u64>),
+    memory: (Plain<u64>, Plain<Desc>, Plain<Desc>, Plain<u64>),
 }
 
 fn set_up(size: u32, from: u32, boundary: u64) -> (Arc<Arena>, Pool, Queue, Kernel) {
     let arena = Arena::new(ArenaConfig { slots: SLOTS, ..ArenaConfig::default() }).expect("memory");
+    set_up_over(arena, size, from, boundary)
+}
+
+fn set_up_over(arena: Arc<Arena>, size: u32, from: u32, boundary: u64) -> (Arc<Arena>, Pool, Queue, Kernel) {
     let pool = Pool::new(&arena, SLOTS as usize);
     let (mut a, mut b) = (Plain::new(size, from), Plain::new(size, from));
     let (mut c, mut d) = (Plain::new(size, from), Plain::new(size, from));
@@ -41,12 +45,26 @@ fn set_up(size: u32, from: u32, boundary: u64) -> (Arc<Arena>, Pool, Queue, Kern
         completion: completion_kernel,
         pocket: VecDeque::new(),
         sent: VecDeque::new(),
-        _memory: (a, b, c, d),
+        memory: (a, b, c, d),
     };
     (arena, pool, queue, kernel)
 }
 
 impl Kernel {
+    /// Our ends of the same rings, for another process.
+    fn rings(&mut self) -> Rings {
+        let (fill, rx, tx, completion) = &mut self.memory;
+        // SAFETY: the memory stays as long as the kernel; the ends are used after those of the process before.
+        unsafe {
+            Rings {
+                fill: Producer::new(fill.layout()),
+                rx: Consumer::new(rx.layout()),
+                tx: Producer::new(tx.layout()),
+                completion: Consumer::new(completion.layout()),
+            }
+        }
+    }
+
     /// Takes up to `n` slots out of the fill ring.
     fn pocket(&mut self, n: u32) {
         for _ in 0..self.fill.available(n).min(n) {
@@ -151,6 +169,80 @@ fn packets_no_link_carries_are_counted_and_given_back() {
     assert_eq!(queue.transmit(&mut pool, &mut batch, &mut counters), 4);
     assert_eq!((queue.sending(), pool.free()), (2, SLOTS as usize - 2));
     assert_eq!((counters.tx_packets, counters.tx_bytes, counters.tx_errors), (2, 1582, 2));
+}
+
+/// A process as far as a queue is concerned.
+struct Owner {
+    arena: Arc<Arena>,
+    pool: Pool,
+    queue: Queue,
+}
+
+impl Owner {
+    /// One that goes on for this one, which stands still, and that one's own slots that it gets when this one has
+    /// ended.
+    fn next(&self, kernel: &mut Kernel) -> (Self, Vec<u64>) {
+        let config = ArenaConfig { slots: SLOTS, ..ArenaConfig::default() };
+        let file = self.arena.file().expect("shared").try_clone_to_owned().expect("descriptors");
+        let arena = Arena::of_file(config, file).expect("memory");
+        let umem = Umem::new(arena.shape(), 0);
+        let mut garbled = Queue::new(kernel.rings(), umem, SLOTS, 7, 1522);
+        let (mut position, mut used) = (Vec::new(), self.arena.slots_in_use(std::iter::once(&self.pool)));
+        self.queue.position(&mut position);
+        assert!(!garbled.go_on_at(&position[1..], SLOTS), "of another size");
+        let mut queue = Queue::new(kernel.rings(), umem, SLOTS, 7, 1522);
+        assert!(queue.go_on_at(&position, SLOTS));
+        arena.release_all_but(&used);
+        let pool = Pool::new(&arena, SLOTS as usize);
+        assert_eq!(pool.free(), self.pool.free(), "what is free there is free here, and nothing else");
+        let mut held = vec![0; used.len()];
+        assert!(queue.mark_held(&mut held) && !queue.mark_held(&mut held));
+        assert!(held.iter().zip(&used).all(|(held, used)| held & !used == 0));
+        used.iter_mut().zip(&held).for_each(|(used, held)| *used &= !held);
+        (Self { arena, pool, queue }, used)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no files in memory")]
+fn twenty_processes_go_on_with_every_slot_once() {
+    let arena = Arena::shared(ArenaConfig { slots: SLOTS, ..ArenaConfig::default() }).expect("memory");
+    let (arena, pool, queue, mut kernel) = set_up_over(arena, 64, u32::MAX - 100, 0);
+    let mut owner = Owner { arena, pool, queue };
+    let (mut counters, mut sent) = (PortCounters::default(), 0);
+    for round in 0..20_u32 {
+        let Owner { arena, pool, queue } = &mut owner;
+        // Slots in every place: fill ring, kernel, receive ring, transmit ring, being sent, completion ring.
+        queue.refill(pool);
+        kernel.pocket(40 + round);
+        (0..20).for_each(|n| assert!(kernel.receive(arena, 60 + round), "{n} in round {round}"));
+        let mut batch = Batch::new();
+        queue.receive(pool, &mut batch, &mut counters);
+        (0..5).for_each(|n| assert!(kernel.receive(arena, 60), "{n} in round {round}"));
+        sent += queue.transmit(pool, &mut batch, &mut counters);
+        kernel.take_sent(23);
+        kernel.complete(21);
+        // One that the process keeps, as in a queue of a subscriber.
+        let kept = pool.make(b"kept").expect("a slot");
+        assert_eq!(queue.held() + pool.free() + batch.len() + 1, SLOTS as usize);
+        // A take-over that fails has touched nothing.
+        drop(owner.next(&mut kernel));
+        assert!(owner.queue.is_as_left() && owner.arena.bytes(&kept) == b"kept");
+        let (mut next, own) = owner.next(&mut kernel);
+        assert_eq!(own.iter().map(|word| word.count_ones()).sum::<u32>(), 1, "the one that is kept");
+        next.arena.release(&own);
+        next.pool.restock();
+        assert_eq!(next.queue.held() + next.pool.free() + next.arena.in_depot(), SLOTS as usize);
+        next.queue.reap(&mut next.pool, &mut counters);
+        next.queue.refill(&mut next.pool);
+        assert!(!owner.queue.is_as_left(), "one that comes back sees that another was there");
+        owner.pool.give(kept);
+        owner = next;
+    }
+    assert!(sent > 200 && counters.rx_invalid == 0 && counters.tx_errors == 0, "{sent} {counters:?}");
+    // SAFETY: there is no kernel.
+    unsafe { owner.queue.recover(&mut owner.pool) };
+    assert_eq!(owner.pool.free() + owner.arena.in_depot(), SLOTS as usize);
 }
 
 #[test]

@@ -74,6 +74,17 @@ impl<T: Copy> Producer<T> {
         Self { ring, next, consumed }
     }
 
+    /// Goes on where the ring stands: another process had this end until now.
+    pub fn resume(&mut self) {
+        self.next = self.ring.producer().load(Ordering::Acquire);
+        self.consumed = self.ring.consumer().load(Ordering::Acquire);
+    }
+
+    /// Whether nobody else has used this end since the last [`Producer::publish`].
+    pub fn is_as_left(&self) -> bool {
+        self.ring.producer().load(Ordering::Acquire) == self.next
+    }
+
     /// Entries free, as far as known without looking when they are `want` or more.
     #[inline]
     pub fn room(&mut self, want: u32) -> u32 {
@@ -135,6 +146,17 @@ impl<T: Copy> Consumer<T> {
         assert!(ring.size.is_power_of_two(), "a ring's size is a power of two");
         let (next, produced) = (ring.consumer().load(Ordering::Relaxed), ring.producer().load(Ordering::Acquire));
         Self { ring, next, produced }
+    }
+
+    /// Goes on where the ring stands: another process had this end until now.
+    pub fn resume(&mut self) {
+        self.next = self.ring.consumer().load(Ordering::Acquire);
+        self.produced = self.ring.producer().load(Ordering::Acquire);
+    }
+
+    /// Whether nobody else has used this end since the last [`Consumer::release`].
+    pub fn is_as_left(&self) -> bool {
+        self.ring.consumer().load(Ordering::Acquire) == self.next
     }
 
     /// Entries to read, as far as known without looking when they are `want` or more.
@@ -237,6 +259,26 @@ mod tests {
         assert!(!producer.needs_wakeup());
         plain.set_flags(NEED_WAKEUP);
         assert!(producer.needs_wakeup());
+    }
+
+    #[test]
+    fn another_end_goes_on_where_one_stood() {
+        let mut plain = Plain::<u64>::new(4, u32::MAX - 1);
+        let (mut producer, mut consumer) = plain.ends();
+        let (mut next_producer, mut next_consumer) = plain.ends();
+        (0..3).for_each(|value| producer.push(value));
+        producer.publish();
+        assert_eq!((consumer.available(3), consumer.read()), (3, 0));
+        consumer.release();
+        assert!(producer.is_as_left() && consumer.is_as_left());
+        next_producer.resume();
+        next_consumer.resume();
+        assert_eq!((next_producer.room(2), next_consumer.available(3), next_consumer.read()), (2, 2, 1));
+        next_consumer.release();
+        next_producer.push(3);
+        next_producer.publish();
+        assert!(!producer.is_as_left() && !consumer.is_as_left());
+        assert_eq!((next_consumer.available(2), next_consumer.read(), next_consumer.read()), (2, 2, 3));
     }
 
     #[test]

@@ -141,30 +141,38 @@ impl Socket {
         // Only makes copy mode faster; old kernels know no budget.
         let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &spec.ring);
 
-        let offsets: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS).map_err(at(Step::Ring))?;
-        // SAFETY: the offsets are the kernel's own for these four rings of `spec.ring` entries each; the caller keeps
-        // the rings no longer than the socket, which keeps the mappings. Nobody else takes our ends.
-        let (rings, mappings) = unsafe {
-            let (fill, a) = map::<u64>(&fd, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, spec.ring)?;
-            let (completion, b) = map::<u64>(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, spec.ring)?;
-            let (rx, c) = map(&fd, libc::XDP_PGOFF_RX_RING, &offsets.rx, spec.ring)?;
-            let (tx, d) = map(&fd, libc::XDP_PGOFF_TX_RING, &offsets.tx, spec.ring)?;
-            let rings = Rings {
-                fill: Producer::new(fill),
-                rx: Consumer::new(rx),
-                tx: Producer::new(tx),
-                completion: Consumer::new(completion),
-            };
-            (rings, [a, b, c, d])
-        };
+        // SAFETY: the rings were just made, of that size; the caller keeps them no longer than the socket, which keeps
+        // the mappings. Nobody else takes our ends.
+        let (rings, mappings) = unsafe { map_rings(&fd, spec.ring) }?;
         match &lease {
             Some(lease) => lease.bind(place(iface), spec),
             None => bind(&fd, spec.ifindex, spec.queue, spec.copy, spec.patience),
         }
         .map_err(at(Step::Bind))?;
-        let zero_copy = get::<libc::xdp_options>(&fd, libc::XDP_OPTIONS)
-            .is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0);
-        Ok((Self { fd, zero_copy, _mappings: mappings, lease }, rings))
+        Ok((Self { zero_copy: is_zero_copy(&fd), fd, _mappings: mappings, lease }, rings))
+    }
+
+    /// A bound socket of another process with rings of `ring` entries, mapped here, too.
+    ///
+    /// # Errors
+    /// It is no such socket.
+    ///
+    /// # Safety
+    /// Its memory must be valid until the socket is closed and [`released`]; the rings returned must not outlive the
+    /// socket, and may be used only while the other process does not use its own.
+    pub unsafe fn adopt(fd: OwnedFd, ring: u32) -> Result<(Self, Rings), Refusal> {
+        // SAFETY: the caller's promise. Whether the rings have that size is the kernel's to say: it maps none beyond
+        // its own.
+        let (rings, mappings) = unsafe { map_rings(&fd, ring) }?;
+        Ok((Self { zero_copy: is_zero_copy(&fd), fd, _mappings: mappings, lease: None }, rings))
+    }
+
+    /// A copy of the descriptor.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
     }
 
     /// The helper's copy of the descriptor, if a helper made it.
@@ -208,6 +216,34 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The four rings of a socket, of `ring` entries each.
+///
+/// # Safety
+/// They have that many entries; the rings must not outlive the mappings, and nobody else may use our ends.
+unsafe fn map_rings(fd: &OwnedFd, ring: u32) -> Result<(Rings, [Mapping; 4]), Refusal> {
+    let at = |source| Refusal { step: Step::Ring, source };
+    let offsets: libc::xdp_mmap_offsets = get(fd, libc::XDP_MMAP_OFFSETS).map_err(at)?;
+    // SAFETY: the offsets are the kernel's own for these four rings; the caller's promise.
+    unsafe {
+        let (fill, a) = map::<u64>(fd, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, ring)?;
+        let (completion, b) = map::<u64>(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, ring)?;
+        let (rx, c) = map(fd, libc::XDP_PGOFF_RX_RING, &offsets.rx, ring)?;
+        let (tx, d) = map(fd, libc::XDP_PGOFF_TX_RING, &offsets.tx, ring)?;
+        let rings = Rings {
+            fill: Producer::new(fill),
+            rx: Consumer::new(rx),
+            tx: Producer::new(tx),
+            completion: Consumer::new(completion),
+        };
+        Ok((rings, [a, b, c, d]))
+    }
+}
+
+fn is_zero_copy(fd: &OwnedFd) -> bool {
+    let options = get::<libc::xdp_options>(fd, libc::XDP_OPTIONS);
+    options.is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
 /// Whether the kernel and the device have let go of whatever memory a closed socket had on this queue, waiting up to

@@ -16,11 +16,13 @@ use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 
 use engine::Worker;
+use gateway::fast_path;
 use gateway::shell::HandOver;
 use gateway::shell::hand_over::changed::export_of_workers;
 use gateway::shell::hand_over::octets::{In, NO_WORKER, each_record, each_section, garbled, put, section};
 use serde_json::{Value, json};
 
+use super::fast;
 use super::observer::Observer;
 use super::query::{QueriedPlane, Query, QueryAnswer};
 use crate::gateway::UserPlane;
@@ -57,6 +59,15 @@ fn export_parts(plane: &mut UserPlane, worker: u16, now: u64, out: &mut Vec<u8>)
 impl Observer {
     fn exported(&self) -> std::sync::MutexGuard<'_, Exported> {
         self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The in-kernel path sees packets first, if there is one.
+    fn engage(&self) {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let engaged = ready.as_ref().map_or(Ok(()), |ready| ready.engage(&fast::wants(&self.config())));
+        if let Err(error) = engaged {
+            tracing::warn!(target: "process", event = "config_warning", key = "port.fast_path", "{error}");
+        }
     }
 
     /// Has every worker note which sessions' state changes, or no longer.
@@ -289,6 +300,8 @@ impl HandOver<QueriedPlane> for Observer {
         if let Some(mut n4) = self.n4() {
             n4.endpoint_mut().note_changes(false);
         }
+        // In the place of the other process's, if that had come so far.
+        self.engage();
         // One that does not answer has nobody to note for.
         let _ = self.follow(false);
     }
@@ -305,7 +318,16 @@ impl HandOver<QueriedPlane> for Observer {
         Ok(())
     }
 
+    fn take_place(&self) {
+        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return fast_path::disengage(&fast::wants(&self.config()));
+        }
+        self.engage();
+    }
+
     fn running(&self) {
+        // Sessions go into the kernel again.
+        let _ = self.follow(false);
         if let Some(mut n4) = self.n4() {
             n4.endpoint_mut().imported();
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, ControlCounters};
-use crate::fast::Counts;
+use crate::fast::{Counts, FastPath};
 use dataplane::forward::Neighbourhood;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
@@ -21,6 +21,7 @@ use super::protocol::{GuaranteedView, NewsView, PeerView, PeersView, Reply, Requ
 use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use super::reload::Both;
 use gateway::connected::Connected;
+use gateway::fast_path::Ready;
 use gateway::host_routing::ServedPrefix;
 use gateway::metrics::Known;
 use gateway::nat;
@@ -46,6 +47,8 @@ pub struct Observer {
     pub ledger: OnceLock<Kept>,
     /// What a process that takes over has got.
     pub(super) exported: Mutex<Exported>,
+    /// What puts the in-kernel path into its place: that of another process, before it or after.
+    pub(super) ready: Mutex<Option<Ready<FastPath>>>,
     /// How full N4's pools are and how many sessions it has, as control saw it last, and when it looks again.
     levels: Mutex<(Vec<Level>, Option<u64>)>,
     next_levels: AtomicU64,
@@ -72,9 +75,15 @@ impl Observer {
             n4,
             ledger: ledger.map_or_else(OnceLock::new, OnceLock::from),
             exported: Mutex::default(),
+            ready: Mutex::new(None),
             levels: Mutex::default(),
             next_levels: AtomicU64::new(0),
         }
+    }
+
+    /// What puts the in-kernel path into its place.
+    pub(super) fn keep_ready(&self, ready: Option<Ready<FastPath>>) {
+        *self.ready.lock().unwrap_or_else(|error| error.into_inner()) = ready;
     }
 
     /// The end of N4 for a moment, if control planes are configured. Taken before [`control`](Self::control).

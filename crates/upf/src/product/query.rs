@@ -129,8 +129,11 @@ impl QueriedPlane {
     /// Adds the state of all sessions that have changed and of `others`; the worker stands still.
     pub(super) fn export_rest(&mut self, others: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
         others.for_each(|handle| self.changed.mark(handle));
-        let sessions = self.plane.sessions();
-        self.changed.export_rest(out, |handle, out| sessions.export_state(handle, out));
+        let sessions = self.plane.sessions_mut();
+        self.changed.export_rest(out, |handle, out| {
+            sessions.leave_kernel(handle);
+            sessions.export_state(handle, out);
+        });
     }
 
     /// What a session has used, when the worker stands still.
@@ -194,7 +197,12 @@ impl Gateway for QueriedPlane {
                 changed.follow(on, plane.sessions().handles());
                 plane.nat_mut().into_iter().for_each(|nat| nat.follow(on));
                 // What the in-kernel path counts has no marks.
-                plane.sessions_mut().open_kernel(!on);
+                let sessions = plane.sessions_mut();
+                if on {
+                    sessions.close_kernel()
+                } else {
+                    sessions.reopen_kernel()
+                }
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {
@@ -202,8 +210,11 @@ impl Gateway for QueriedPlane {
                 QueryAnswer::Done
             }
             Query::Changed { left } => {
-                let (mut out, sessions) = (Vec::new(), plane.sessions());
-                let left = changed.export(left, &mut out, |handle, out| sessions.export_state(handle, out));
+                let (mut out, sessions) = (Vec::new(), plane.sessions_mut());
+                let left = changed.export(left, &mut out, |handle, out| {
+                    sessions.leave_kernel(handle);
+                    sessions.export_state(handle, out);
+                });
                 QueryAnswer::Changed(out, left)
             }
             Query::Translated { left } => {

@@ -14,8 +14,8 @@ use serde_json::json;
 use super::super::observe::Shell;
 use super::super::process::Process;
 use super::super::product::Product;
-use super::wire::{Kind, Link};
-use super::{FrozenNote, HandOver, Hello, Neighbour, PortNote, Question, VERSION};
+use super::wire::{Kind, Link, PART};
+use super::{FrozenNote, HandOver, Hello, HelperNote, Neighbour, PortNote, Question, VERSION, shares_memory};
 use crate::privilege;
 use crate::snapshot::Snapshot;
 use crate::socket::RawRequest;
@@ -234,6 +234,11 @@ fn admit<P: Product>(product: &P, stream: &UnixStream, asked: &RawRequest) -> Re
     Err(format!("take-over refused: {}", hindrances.join("; ")))
 }
 
+/// How long the new process may take for so many octets of what control has.
+fn arming(octets: usize) -> Duration {
+    ARMING + Duration::from_secs((octets / PART) as u64)
+}
+
 /// A sentence for what the connection said.
 fn broken(doing: &str) -> impl Fn(io::Error) -> String {
     move |error| match error.kind() {
@@ -252,10 +257,16 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     let (gateway, own) = state.begin().map_err(|error| format!("it does not begin: {error}"))?;
     let helper = privilege::helper();
     let clock = shell.time().origin().ok_or("the clock is simulated")?;
-    let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), gateway };
+    let memory = if shell.shares_memory() { shell.arena().file() } else { None };
+    let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), memory: memory.is_some(), gateway };
     send_note(&mut link, Kind::Hello, &hello, &own).map_err(&lost)?;
     if let Some((pid, socket)) = helper {
-        link.send(Kind::Helper, pid.to_string().as_bytes(), &[socket]).map_err(&lost)?;
+        let note = HelperNote { pid, registers_memory: port::helper::registers_memory() };
+        let note = serde_json::to_vec(&note).map_err(|error| error.to_string())?;
+        link.send(Kind::Helper, &note, &[socket]).map_err(&lost)?;
+    }
+    if let Some(memory) = memory {
+        link.send(Kind::Memory, &[], &[memory]).map_err(&lost)?;
     }
     for (note, handed) in &begun.ports {
         send_note(&mut link, Kind::Port, note, &handed.descriptors).map_err(&lost)?;
@@ -309,9 +320,9 @@ pub fn hand_over<P: Product>(process: &mut Process<P>, listeners: &Listeners) ->
     let observer = process.observer().clone();
     let state = observer.hand_over()?;
     let since = Instant::now();
-    let handed = arm(&*observer, state, &mut link).and_then(|()| {
+    let handed = arm(&*observer, state, &mut link).and_then(|neighbours| {
         let control = since.elapsed().as_nanos() as u64; // some seconds at most
-        let mut handed = freeze(process, state, &mut link, listeners, pid)?;
+        let mut handed = freeze(process, state, &mut link, (listeners, &neighbours), pid)?;
         handed.parts.control = control;
         Ok(handed)
     });
@@ -350,13 +361,14 @@ fn neighbours<P: Product>(observer: &P) -> Vec<Neighbour> {
 }
 
 /// Control comes to rest, and what has changed until then is sent; workers run.
-fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link) -> Result<(), String> {
+/// Returns the neighbours that were sent.
+fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link) -> Result<Vec<Neighbour>, String> {
     let lost = broken("it got what changed last");
     come_to_rest::<P>(state)?;
     let mut out = Vec::new();
     state.export_settled(&mut out)?;
-    let neighbours = serde_json::to_vec(&neighbours(observer)).map_err(|error| error.to_string())?;
-    link.send(Kind::Neighbours, &neighbours, &[]).map_err(&lost)?;
+    let neighbours = neighbours(observer);
+    send_note(link, Kind::Neighbours, &neighbours, &[]).map_err(&lost)?;
     // Each time less has changed, until that takes no longer than the workers may stand still.
     for _ in 0..ROUNDS {
         let since = Instant::now();
@@ -365,19 +377,23 @@ fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link
                 break;
             }
         }
-        link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+        // What workers tell control meanwhile is not to overflow their rings.
+        let listen = || {
+            state.settle();
+        };
+        link.send_batch(&out, listen).map_err(&lost)?;
+        let most = arming(out.len());
         out.clear();
         link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
-        // What workers tell control meanwhile is not to overflow their rings.
-        while since.elapsed() < ARMING && !link.is_ready(LISTENING).map_err(&lost)? {
+        while since.elapsed() < most && !link.is_ready(LISTENING).map_err(&lost)? {
             state.settle();
         }
-        link.expect(Kind::Armed, Some(ARMING.saturating_sub(since.elapsed()))).map_err(&lost)?;
+        link.expect(Kind::Armed, Some(most.saturating_sub(since.elapsed()))).map_err(&lost)?;
         if since.elapsed() <= SHORT {
             break;
         }
     }
-    Ok(())
+    Ok(neighbours)
 }
 
 /// The workers stand still while the last of their state goes. Any error leaves them running.
@@ -385,13 +401,13 @@ fn freeze<P: Product>(
     process: &mut Process<P>,
     state: &dyn HandOver<P::Plane>,
     link: &mut Link,
-    listeners: &Listeners,
+    (listeners, known): (&Listeners, &[Neighbour]),
     pid: i32,
 ) -> Result<Handed, String> {
     let since = process.shell().now_ns();
     process.freeze()?;
     let stopped = process.shell().now_ns();
-    let frozen = send_rest(process, state, link, listeners).and_then(|settled| {
+    let frozen = send_rest(process, state, link, (listeners, known)).and_then(|settled| {
         let lost = broken("it was about to run");
         let sent = process.shell().now_ns();
         let took = link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
@@ -414,6 +430,8 @@ fn freeze<P: Product>(
         Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts, last })
     });
     frozen.inspect_err(|_| {
+        // If it has run for a moment, it has used what ports share with the kernel.
+        process.standing().iter_mut().for_each(engine::Worker::come_back);
         if let Err(error) = process.go() {
             tracing::error!(target: "worker", event = "worker_lost", %error, "no thread for a worker after a failed take-over");
         }
@@ -425,7 +443,7 @@ fn send_rest<P: Product>(
     process: &mut Process<P>,
     state: &dyn HandOver<P::Plane>,
     link: &mut Link,
-    listeners: &Listeners,
+    (listeners, known): (&Listeners, &[Neighbour]),
 ) -> Result<u64, String> {
     let lost = broken("the workers stood still");
     // What workers hand to each other, and what they told control last.
@@ -439,11 +457,22 @@ fn send_rest<P: Product>(
         }
     }
     let settled = process.shell().now_ns();
+    // Of those that were heard meanwhile.
+    let neighbours = neighbours(&**process.observer());
+    if neighbours != known {
+        send_note(link, Kind::Neighbours, &neighbours, &[]).map_err(&lost)?;
+    }
     let mut out = Vec::new();
     state.export_rest(process.standing(), &mut out)?;
-    link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+    if process.shell().shares_memory() {
+        let arena = process.shell().arena().clone();
+        let used = arena.slots_in_use(process.standing().iter().map(|worker| &worker.env().pool));
+        let octets: Vec<u8> = used.iter().flat_map(|word| word.to_le_bytes()).collect();
+        link.send(Kind::Buffers, &octets, &[]).map_err(&lost)?;
+    }
+    link.send_batch(&out, || ()).map_err(&lost)?;
     let ports = process.shell().port_names().len();
-    let of_worker = |worker: &engine::Worker<P::Plane>| -> Vec<[u64; 4]> {
+    let of_worker = |worker: &engine::Worker<P::Plane>| -> Vec<Vec<u64>> {
         (0..ports).filter_map(|port| Some(worker.port(port as u8)?.position())).collect() // fewer than 256
     };
     let positions = process.standing().iter().map(of_worker).collect();
@@ -464,6 +493,12 @@ impl Shell {
             gateway: self.gateway().to_owned(),
             workers: self.workers().len() as u16, // as configured
             ports: self.port_names().iter().map(|port| (port.name.clone(), port.uri.clone())).collect(),
+            buffers: self.shares_memory().then(|| (self.arena().shape().slots, self.arena().shape().slot_bytes)),
         }
+    }
+
+    /// Whether the kernel has packet buffers of a port.
+    fn shares_memory(&self) -> bool {
+        shares_memory(self.port_names().iter().map(|port| port.uri.as_str()))
     }
 }

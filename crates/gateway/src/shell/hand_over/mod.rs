@@ -3,13 +3,14 @@
 //! ```text
 //! weir run (old)                                         weir run --take-over (new)
 //!     │ ◄─────────── {"ask":"take_over", …} ─────────────────┤ reads its configuration, connects to the control socket
-//!     ├─ hello, helper, ports, sockets (SCM_RIGHTS) ────────►│ maps rings, gives up its privileges
+//!     ├─ hello, helper, memory, ports (SCM_RIGHTS) ─────────►│ maps memory and rings, gives up its privileges
 //!     ├─ batches: all state, what changes meanwhile again ──►│ builds sessions on workers that do not run yet
 //!     │   forwards, answers control planes                   │
 //!     ├─ arm: control stands still, the rest ───────────────►│
 //!     │   forwards                                           │
 //!     ■ workers stop between bursts                          │
-//!     ├─ frozen: last batch, where ports stand, listeners ──►│
+//!     ├─ buffers in use, last batch ────────────────────────►│ takes the buffers that are free
+//!     ├─ frozen: where ports stand, listeners ──────────────►│
 //!     │ ◄───────────────────────────── loaded ───────────────┤
 //!     ├─ go ────────────────────────────────────────────────►■ workers run
 //!     │ ◄───────────────────────────── running ──────────────┤
@@ -18,6 +19,13 @@
 //! Until `go` whatever goes wrong leaves the old process as it was: it sends no `go`, and its workers run on. After `go` only the
 //! end of the new process (its connection closes, which a process alive never does) brings the old one's workers back: never
 //! do both run. Packets that come while neither runs wait in the ports' sockets, datagrams of control planes in theirs.
+//!
+//!
+//! # Packet memory
+//! Where the kernel has packet buffers (AF_XDP), the memory is both processes', and each buffer is owned by one of: the
+//! old process, the new one, the kernel for a port. The old one tells which it does not use when its workers stand
+//! still; the new one has no other until its workers run. Then those of the old one are its too, but for what the
+//! kernel has of ports, which each port knows. So a take-over that fails finds its packets as they were.
 //!
 //! | file | idea |
 //! |---|---|
@@ -45,7 +53,7 @@ pub(super) use taker::{Taken, Taker};
 pub use wire::{Kind, Link, Message};
 
 /// The version of what the two processes say to each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A neighbour: its port, address and hardware address.
 type Neighbour = (u8, std::net::IpAddr, [u8; 6]);
@@ -102,6 +110,10 @@ pub trait HandOver<G: engine::Gateway>: Send + Sync {
     /// It does not fit together; a sentence.
     fn imported(&self, workers: &mut [Worker<G>]) -> Result<(), String>;
 
+    /// The workers run, and the other process is still there: this one does from now on what that one did beside its
+    /// workers.
+    fn take_place(&self) {}
+
     /// The workers run; control does not yet. For what they need not wait for.
     fn running(&self) {}
 }
@@ -119,6 +131,14 @@ pub struct Question {
     workers: u16,
     /// Names and URIs.
     ports: Vec<(String, String)>,
+    /// Number and bytes of packet buffers, where the kernel has some of a port.
+    #[serde(default)]
+    buffers: Option<(u32, u16)>,
+}
+
+/// Whether the kernel has packet buffers of one of those ports: they stay where they are.
+pub(super) fn shares_memory<'u>(mut uris: impl Iterator<Item = &'u str>) -> bool {
+    uris.any(|uri| uri.starts_with("xdp:"))
 }
 
 impl Question {
@@ -147,6 +167,16 @@ impl Question {
         if self.ports != theirs.ports {
             return differs("the list of ports", &list(&self.ports), &list(&theirs.ports));
         }
+        if self.buffers != theirs.buffers {
+            let words = |buffers: &Option<(u32, u16)>| {
+                buffers.map_or_else(|| "none".to_owned(), |(count, bytes)| format!("{count} of {bytes} bytes"))
+            };
+            return differs(
+                "[frames], whose buffers xdp: ports share,",
+                &words(&self.buffers),
+                &words(&theirs.buffers),
+            );
+        }
         Ok(())
     }
 }
@@ -160,8 +190,19 @@ struct Hello {
     ports: usize,
     /// Whether one about the helper does.
     helper: bool,
+    /// Whether one with packet memory does.
+    memory: bool,
     /// As of [`HandOver::begin`].
     gateway: Value,
+}
+
+/// The privileged helper on its way.
+#[derive(Debug, Serialize, Deserialize)]
+struct HelperNote {
+    /// Its process number.
+    pid: u32,
+    /// It registers packet memory: see [`port::helper::registers_memory`].
+    registers_memory: bool,
 }
 
 /// A port on its way.
@@ -176,7 +217,7 @@ struct PortNote {
 #[derive(Debug, Serialize, Deserialize)]
 struct FrozenNote {
     /// Where each worker's ports stand, in order.
-    positions: Vec<Vec<[u64; 4]>>,
+    positions: Vec<Vec<Vec<u64>>>,
     /// Of which the descriptors are: `control`, `metrics`, `health`, `api`.
     listeners: Vec<String>,
 }
@@ -194,6 +235,7 @@ mod tests {
             gateway: "one".to_owned(),
             workers: 2,
             ports: vec![("n3".to_owned(), "packet:eth0".to_owned())],
+            buffers: None,
         };
         assert_eq!(ours.check(&ours), Ok(()));
         let said = |change: fn(&mut Question)| {
@@ -201,10 +243,11 @@ mod tests {
             change(&mut theirs);
             ours.check(&theirs).unwrap_err()
         };
-        assert!(said(|q| q.version = 9).contains("version of the hand-over protocol differs: 2 here, 9"));
+        assert!(said(|q| q.version = 9).contains("version of the hand-over protocol differs: 3 here, 9"));
         assert!(said(|q| q.layout = 8).contains("0x0000000000000007 here"));
         assert!(said(|q| q.gateway = "two".to_owned()).contains("one here, two"));
         assert!(said(|q| q.workers = 1).contains("workers.count differs"));
+        assert!(said(|q| q.buffers = Some((64, 2048))).contains("share, differs: none here, 64 of 2048 bytes"));
         assert!(said(|q| q.ports[0].1 = "packet:eth1".to_owned()).contains("n3 = packet:eth0 here, n3 = packet:eth1"));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use engine::Time;
-use frame::{Pool, PortHandover};
+use frame::{Arena, Pool, PortHandover};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use table::hint::thread_cpu_ns;
@@ -22,7 +22,7 @@ use super::super::product::{Gateway, Head, Loaded, Product};
 use super::super::sections::Sections;
 use super::giver::Listeners;
 use super::wire::{Kind, Link, Message};
-use super::{FrozenNote, Hello, Neighbour, PortNote, Question, VERSION};
+use super::{FrozenNote, Hello, HelperNote, Neighbour, PortNote, Question, VERSION, shares_memory};
 
 /// How long the other process may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,9 @@ pub struct Taker {
     hello: Hello,
     /// Descriptors of the gateway's own.
     sockets: Vec<OwnedFd>,
-    helper: Option<(u32, OwnedFd)>,
+    helper: Option<(HelperNote, OwnedFd)>,
+    /// Packet memory that ports share with the kernel.
+    memory: Option<OwnedFd>,
     ports: Vec<(PortNote, PortHandover)>,
 }
 
@@ -53,6 +55,8 @@ fn question<G: Gateway>(head: &Head<'_>) -> Question {
         gateway: G::NAME.to_owned(),
         workers: head.workers.count,
         ports: head.ports.iter().map(|port| (port.name.to_owned(), port.uri.to_owned())).collect(),
+        buffers: shares_memory(head.ports.iter().map(|port| port.uri))
+            .then_some((head.frames.packet_buffers, head.frames.packet_buffer_bytes)),
     }
 }
 
@@ -91,6 +95,10 @@ impl Taker {
             true => Some(helper_of(link.expect(Kind::Helper, Some(PATIENCE)).with_context(lost)?)?),
             false => None,
         };
+        let memory = match hello.memory {
+            true => Some(memory_of(link.expect(Kind::Memory, Some(PATIENCE)).with_context(lost)?)?),
+            false => None,
+        };
         let mut ports = Vec::new();
         for _ in 0..hello.ports {
             let message = link.expect(Kind::Port, Some(PATIENCE)).with_context(lost)?;
@@ -98,12 +106,13 @@ impl Taker {
             let handed = PortHandover { descriptors: message.descriptors, text: note.text.clone() };
             ports.push((note, handed));
         }
-        Ok(Self { link, hello, sockets, helper, ports })
+        Ok(Self { link, hello, sockets, helper, memory, ports })
     }
 
-    /// The helper, which keeps what it keeps for the ports.
-    pub(crate) fn take_helper(&mut self) -> Option<(u32, OwnedFd)> {
-        self.helper.take()
+    /// The helper, which keeps what it keeps for the ports: its process number, whether it registers packet memory, its
+    /// socket.
+    pub(crate) fn take_helper(&mut self) -> Option<(u32, bool, OwnedFd)> {
+        self.helper.take().map(|(note, socket)| (note.pid, note.registers_memory, socket))
     }
 
     /// The clock that both have.
@@ -123,11 +132,12 @@ impl Taker {
     pub fn open<G: Gateway>(&mut self, loaded: &Loaded<G>) -> Result<Opened, StartError> {
         let head = loaded.config.head();
         let (slots, bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
-        let arena = ports::arena(ports::arena_config(head.frames)).map_err(|source| StartError::Memory {
-            slots,
-            bytes,
-            source,
-        })?;
+        let config = ports::arena_config(head.frames);
+        let arena = match self.memory.take() {
+            Some(memory) => Arena::of_file(config, memory),
+            None => ports::arena(config, head.ports.iter().map(|port| port.uri)),
+        };
+        let arena = arena.map_err(|source| StartError::Memory { slots, bytes, source })?;
         let (workers, steer) = (head.workers.count, G::steer(&loaded.config));
         let mut handed = std::mem::take(&mut self.ports).into_iter();
         port::set_borrowed(true);
@@ -138,7 +148,7 @@ impl Taker {
             for entry in &head.ports {
                 let refused = |source| PortsError::Port { name: entry.name.to_owned(), source };
                 let (_, handed) = handed.next().ok_or_else(|| refused(ports::not_handed_over(entry.uri)))?;
-                of_worker.take_over(entry, (worker, workers), &steer, handed).map_err(refused)?;
+                of_worker.take_over(entry, (worker, workers), &steer, (&arena, handed)).map_err(refused)?;
             }
             opened.push((pool, of_worker));
         }
@@ -163,6 +173,7 @@ impl Taker {
         let state = observer.hand_over().ok_or_else(|| anyhow!("this gateway takes no state over"))?;
         let said = |why: String| anyhow!("taking over: {why}; the running gateway goes on");
         let (mut begun, mut is_first) = ((Instant::now(), thread_cpu_ns()), true);
+        let (mut used, mut parts) = (Vec::new(), Vec::new());
         let frozen = loop {
             stop()?;
             let message = self.link.receive(Some(PATIENCE)).context("the running gateway gave up; its log says why")?;
@@ -171,7 +182,15 @@ impl Taker {
             }
             is_first = message.kind == Kind::Arm;
             match message.kind {
-                Kind::Batch => state.import(process.standing(), &message.octets).map_err(said)?,
+                Kind::Part => parts.extend(message.octets),
+                Kind::Batch if parts.is_empty() => {
+                    state.import(process.standing(), &message.octets).map_err(said)?;
+                }
+                Kind::Batch => {
+                    parts.extend(message.octets);
+                    state.import(process.standing(), &std::mem::take(&mut parts)).map_err(said)?;
+                }
+                Kind::Buffers => used = take_free(&mut process, &message.octets)?,
                 Kind::Neighbours => suppose(&*observer, &read::<Vec<Neighbour>>(&message)?),
                 Kind::Synced => self.link.send(Kind::Ready, &[], &[])?,
                 Kind::Arm => self.link.send(Kind::Armed, &[], &[])?,
@@ -181,12 +200,7 @@ impl Taker {
         };
         let note: FrozenNote = read(&frozen)?;
         state.imported(process.standing()).map_err(said)?;
-        for (worker, positions) in process.standing().iter_mut().zip(&note.positions) {
-            for (port, position) in (0..).zip(positions) {
-                let is_there = worker.port_mut(port).is_some_and(|port| port.go_on_at(*position));
-                anyhow::ensure!(is_there, "port {port}: its interface was opened again meanwhile");
-            }
-        }
+        go_on(&mut process, &note, &mut used)?;
         stop()?;
         let took = [begun.0.elapsed().as_nanos() as u64, thread_cpu_ns() - begun.1]; // some seconds at most
         self.link.send(Kind::Loaded, &serde_json::to_vec(&took)?, &[])?;
@@ -194,11 +208,47 @@ impl Taker {
         port::set_borrowed(false);
         process.go().context("a thread for a worker")?;
         let now = process.shell().now_ns().to_string();
+        state.take_place();
         // One that has gone meanwhile needs no answer.
         let _ = self.link.send(Kind::Running, now.as_bytes(), &[]);
+        // Whatever happens now, the other one does not run again.
+        process.shell().arena().release(&used);
         state.running();
         Ok(Taken { process, listeners: listeners(&note, frozen.descriptors) })
     }
+}
+
+/// Takes the packet buffers that the other process, whose workers stand still, does not use. Returns which it uses, a
+/// bit each.
+fn take_free<P: Product>(process: &mut Process<P>, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
+    let (words, rest) = octets.as_chunks::<8>();
+    let used: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let arena = process.shell().arena().clone();
+    let fits = rest.is_empty() && used.len() == arena.shape().slots.div_ceil(64) as usize;
+    anyhow::ensure!(fits, "the running gateway sent packet buffers that cannot be read");
+    arena.release_all_but(&used);
+    process.standing().iter_mut().for_each(|worker| worker.parts_mut().1.pool.restock());
+    Ok(used)
+}
+
+/// Has ports go on where those of the other process stand. What the kernel has of them is taken out of `used`, packet
+/// buffers that the other process uses.
+fn go_on<P: Product>(process: &mut Process<P>, note: &FrozenNote, used: &mut [u64]) -> anyhow::Result<()> {
+    let mut held = vec![0; used.len()];
+    for (worker, positions) in process.standing().iter_mut().zip(&note.positions) {
+        for (n, position) in (0..).zip(positions) {
+            let port = worker.port_mut(n).with_context(|| format!("port {n} was not handed over"))?;
+            anyhow::ensure!(port.go_on_at(position), "port {n}: its interface was opened again meanwhile");
+            anyhow::ensure!(
+                used.is_empty() || port.mark_held(&mut held),
+                "port {n}: a packet buffer of it is another's"
+            );
+        }
+    }
+    let are_used = held.iter().zip(&*used).all(|(held, used)| held & !used == 0);
+    anyhow::ensure!(are_used, "the running gateway takes packet buffers to be free that the kernel has");
+    used.iter_mut().zip(&held).for_each(|(used, held)| *used &= !held);
+    Ok(())
 }
 
 /// Takes neighbours to be where the other process found them, until they are heard.
@@ -223,9 +273,13 @@ fn listeners(note: &FrozenNote, sockets: Vec<OwnedFd>) -> Listeners {
     listeners
 }
 
-fn helper_of(message: Message) -> anyhow::Result<(u32, OwnedFd)> {
-    let pid = std::str::from_utf8(&message.octets).ok().and_then(|text| text.parse().ok());
-    pid.zip(message.descriptors.into_iter().next()).context("the running gateway sent no helper")
+fn helper_of(message: Message) -> anyhow::Result<(HelperNote, OwnedFd)> {
+    let note = read(&message)?;
+    Ok((note, message.descriptors.into_iter().next().context("the running gateway sent no helper")?))
+}
+
+fn memory_of(message: Message) -> anyhow::Result<OwnedFd> {
+    message.descriptors.into_iter().next().context("the running gateway sent no packet memory")
 }
 
 /// A line, and nothing of what follows it.

@@ -18,8 +18,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 /// Descriptors of a message at most.
 const MOST: usize = 64;
-/// Octets of a message at most: batches are far shorter.
+/// Octets of a message at most: batches are far shorter, or come in [parts](PART).
 const LONGEST: usize = 256 << 20;
+/// Octets of a part of a batch.
+pub const PART: usize = 16 << 20;
 
 /// Kinds of messages, in the order in which they are sent: `>` by the process that hands over, `<` by the one that takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +53,16 @@ pub enum Kind {
     Go,
     /// `<` The workers run: since when, as text, in nanoseconds of the common clock.
     Running,
+    /// `>` Packet memory, which ports share with the kernel, as a file. Before the ports.
+    Memory,
+    /// `>` The beginning of a batch that is too long for a message; more of it follows.
+    Part,
+    /// `>` The workers stand still: which packet buffers are in use, as octets of 64-bit words. Before the last batch.
+    Buffers,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::Hello,
         Self::Helper,
         Self::Port,
@@ -68,6 +76,9 @@ impl Kind {
         Self::Loaded,
         Self::Go,
         Self::Running,
+        Self::Memory,
+        Self::Part,
+        Self::Buffers,
     ];
 }
 
@@ -118,6 +129,22 @@ impl Link {
         let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
         self.0.write_all(&head[sent..])?;
         self.0.write_all(octets)
+    }
+
+    /// Sends a batch, in parts where it is long; `between` them whoever sends sees to what else there is.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_batch(&mut self, octets: &[u8], mut between: impl FnMut()) -> io::Result<()> {
+        let mut parts = octets.chunks(PART).peekable();
+        while let Some(part) = parts.next_if(|part| part.len() == PART) {
+            match parts.peek() {
+                Some(_) => self.send(Kind::Part, part, &[])?,
+                None => return self.send(Kind::Batch, part, &[]),
+            }
+            between();
+        }
+        self.send(Kind::Batch, parts.next().unwrap_or_default(), &[])
     }
 
     /// Octets to fill `to`, until then at the latest.
@@ -226,6 +253,26 @@ mod tests {
         assert!(theirs.receive(Some(Duration::from_millis(5))).is_err(), "nothing more was sent");
         drop(ours);
         assert_eq!(theirs.receive(None).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_long_batch_comes_in_parts() {
+        for (len, kinds) in [(0, 1), (PART - 1, 1), (PART, 1), (PART + 1, 2), (3 * PART, 3)] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (mut ours, mut theirs) = (Link::new(ours), Link::new(theirs));
+            let sent = std::thread::spawn(move || ours.send_batch(&vec![7; len], || ()).unwrap());
+            let (mut got, mut messages) = (0, 0);
+            loop {
+                let message = theirs.receive(None).unwrap();
+                (got, messages) = (got + message.octets.len(), messages + 1);
+                if message.kind == Kind::Batch {
+                    break;
+                }
+                assert_eq!(message.kind, Kind::Part);
+            }
+            assert_eq!((got, messages), (len, kinds));
+            sent.join().unwrap();
+        }
     }
 
     #[test]
