@@ -34,8 +34,8 @@ const NOWHERE: u32 = NONE;
 /// path has the same.
 #[inline(always)]
 const fn mix(value: u64) -> u32 {
-    let value = (value ^ value >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let value = (value ^ value >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    let value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     (value >> 32) as u32
 }
 
@@ -43,7 +43,7 @@ const fn mix(value: u64) -> u32 {
 /// too (RFC 2991). By the same `seed` the same in every process: a flow keeps its next hop when a gateway is replaced.
 #[inline(always)]
 fn spread4(seed: u64, from: u32, to: u32) -> u32 {
-    mix((u64::from(from) << 32 | u64::from(to)) ^ seed)
+    mix(((u64::from(from) << 32) | u64::from(to)) ^ seed)
 }
 
 /// As [`spread4`], between IPv6 addresses.
@@ -57,7 +57,7 @@ fn spread6(seed: u64, from: u128, to: u128) -> u32 {
 /// possible change theirs (RFC 2992).
 #[inline(always)]
 fn part(spread: u32, count: usize) -> usize {
-    (u64::from(spread) * count as u64 >> 32) as usize
+    ((u64::from(spread) * count as u64) >> 32) as usize
 }
 
 /// Whether no host, or none beyond its own link, can have sent from that address: this network, loopback, link-local,

@@ -181,7 +181,7 @@ impl<T> Store<T> {
         }
     }
 
-    /// Hands in the last changes there are, as many together as usual; they are on the disk when this is dropped. A report and what
+    /// Submits the last changes there are, as many together as usual; they are on the disk when this is dropped. A report and what
     /// it takes the place of stay together. Returns how many there was no room for in time, or that a failed ledger did not take.
     pub fn submit_last(&self, changes: Vec<Change>) -> usize {
         let Some(writer) = &self.writer else { return 0 };
@@ -195,7 +195,7 @@ impl<T> Store<T> {
             }
             while let Err(refused) = writer.submit(std::mem::take(&mut some)) {
                 match refused {
-                    // There is room when some of what was handed in before is on the disk.
+                    // There is room when some of what was submitted before is on the disk.
                     Refused::Full(few) if Instant::now() < until => some = few,
                     Refused::Full(few) => return few.len() + changes.count(),
                     Refused::Failed(_) => return changes.count() + 1,

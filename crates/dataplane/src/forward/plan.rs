@@ -200,7 +200,8 @@ impl Plan {
         let v4 = self.ports.iter().flat_map(|port| &port.v4).map(|(address, _)| u64::from(*address));
         let v6 =
             self.ports.iter().flat_map(|port| &port.v6).map(|(address, _)| *address as u64 ^ (address >> 64) as u64);
-        v4.chain(v6).fold(0, |seed, address| u64::from(mix(seed ^ address)) << 32 | u64::from(mix(address ^ seed >> 7)))
+        v4.chain(v6)
+            .fold(0, |seed, address| u64::from(mix(seed ^ address)) << 32 | u64::from(mix(address ^ (seed >> 7))))
     }
 
     /// The port and the neighbour that a route leads to; `to` stands for the neighbour where there is no link layer. None: its

@@ -209,7 +209,7 @@ impl Keeper {
         }
     }
 
-    /// All changes that are still to be handed in.
+    /// All changes that are not submitted yet.
     pub fn take(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
