@@ -137,6 +137,31 @@ def main():
     ways = [after.get(f"kernel_{way}_packets", 0) - before.get(f"kernel_{way}_packets", 0) for way in ("up", "down")]
     expect("they were forwarded in the kernel, both ways", ways == [20, 20], f"{before} {after} {session()}")
 
+    def path():
+        return json.loads(run(WEIR, "show", "run", "--json", "--socket", f"{folder}/weir.sock"))["kernel"]
+
+    def pings_in():
+        rows = [line.split() for line in inside(DN, "cat", "/proc/net/snmp").splitlines() if line.startswith("Icmp:")]
+        return int(dict(zip(*rows))["InEchos"])
+
+    # A veth without NAPI at its far end takes no redirected packet.
+    inside(DN, "ethtool", "-K", "dn0", "gro", "off")
+    before, seen, charged = path(), pings_in(), used("up")
+    got = inside(RAN, "ping", "-c", "40", "-i", "0.01", "-W", "1", "10.0.6.2", check=False)
+    inside(DN, "ethtool", "-K", "dn0", "gro", "on")
+    again = inside(RAN, "ping", "-c", "20", "-i", "0.01", "-W", "2", "10.0.6.2", check=False)
+    after, arrived, sent = path(), pings_in() - seen, used("up") - charged
+    refused = {row["port"]: row["packets"] for row in after["refused"]}
+    up = after["up_packets"] - before["up_packets"]
+    expect("40 packets that the device did not take, and none of 20 later ones", " 0 received" in got and " 20 received" in again,
+           got + again)
+    expect("they are counted by port", refused == {"n3": 0, "n6": 40}, after)
+    expect("what was forwarded less what was refused is what came", up - refused["n6"] == arrived == 20 and sent == up,
+           (before, after, arrived, sent))
+    expect("metrics name the reason", counted().get("kernel_dropped_egress_refused") == 40, counted())
+    shown = run(WEIR, "show", "run", "--socket", f"{folder}/weir.sock")
+    expect("so does weir show run", "egress_refused: 40 by n6" in shown, shown)
+
     server = iperf3_serves(DN, "-B", "10.0.6.2")
 
     def iperf(*options):
