@@ -6,19 +6,14 @@
 
 SHARED(losses, weir_loss, WEIR_PORTS);
 
-// Arguments: the devices the packets came from and go to, how many went, how many were dropped, why.
-#define DEVICE_TO 1
-#define DROPS 3
-
-SEC("raw_tp/xdp_devmap_xmit") int weir_losses(struct bpf_raw_tracepoint_args *ctx)
+// Counts packets that a device did not take, if it is one of ours.
+static __always_inline int count_losses(const void *device, __u32 packets)
 {
-	__s32 drops = ctx->args[DROPS];
-	const void *device = (const void *)ctx->args[DEVICE_TO];
 	__u32 zero = 0, ifindex = 0, netns = 0;
 	const void *net = 0;
 	struct weir_config *settings = bpf_map_lookup_elem(&config, &zero);
 
-	if (LIKELY(drops <= 0) || !settings)
+	if (!settings)
 		return 0;
 	bpf_probe_read_kernel(&ifindex, sizeof(ifindex), device + settings->ifindex_at);
 	bpf_probe_read_kernel(&net, sizeof(net), device + settings->net_at);
@@ -26,8 +21,27 @@ SEC("raw_tp/xdp_devmap_xmit") int weir_losses(struct bpf_raw_tracepoint_args *ct
 	struct weir_loss *loss = bpf_map_lookup_elem(&losses, &ifindex);
 
 	if (loss && loss->netns == netns)
-		__sync_fetch_and_add(&loss->packets, drops);
+		__sync_fetch_and_add(&loss->packets, packets);
 	return 0;
+}
+
+// A batch has been given to a device. Arguments: the devices it came from and goes to, how many went, how many were dropped, why.
+SEC("raw_tp/xdp_devmap_xmit") int weir_losses(struct bpf_raw_tracepoint_args *ctx)
+{
+	__s32 drops = ctx->args[3];
+
+	return LIKELY(drops <= 0) ? 0 : count_losses((const void *)ctx->args[1], drops);
+}
+
+// A packet could not even be put into a batch: its device is down, or takes none. Arguments: the device it came from, the program,
+// the map's entry, of which the device is the first member, why, the kind of map.
+SEC("raw_tp/xdp_redirect_err") int weir_refusals(struct bpf_raw_tracepoint_args *ctx)
+{
+	const void *device = 0;
+
+	if (ctx->args[4] != BPF_MAP_TYPE_DEVMAP || bpf_probe_read_kernel(&device, sizeof(device), (const void *)ctx->args[2]))
+		return 0;
+	return count_losses(device, 1);
 }
 
 #endif

@@ -23,9 +23,11 @@ use crate::snapshot::{KernelCounters, RefusedPackets};
 /// The programs of an object: of packets, and of those that no port takes.
 const PROGRAM: &str = "weir_fastpath";
 const ALONE: &str = "weir_alone";
-/// The program that counts what devices do not take, and its tracepoint.
-const LOSSES: &str = "weir_losses";
-const TRANSMITS: &CStr = c"xdp_devmap_xmit";
+/// Programs that count what devices do not take: tracepoint, and the name of the link in a BPF file system.
+const WATCHES: [(&str, &CStr, &str); 2] = [
+    ("weir_losses", c"xdp_devmap_xmit", "losses_link"),
+    ("weir_refusals", c"xdp_redirect_err", "refusals_link"),
+];
 /// Words of the configuration.
 pub(super) const BEAT_AT: usize = 1;
 pub(super) const KEEP_AT: usize = 2;
@@ -103,7 +105,7 @@ pub struct FastPath {
     losses: SharedWords,
     egress_ports: Mutex<Vec<EgressPort>>,
     /// What counts it; none: nothing does.
-    watch: OnceLock<TracepointLink>,
+    watch: OnceLock<[TracepointLink; 2]>,
     /// What a process before has left.
     before: Mutex<Option<Arc<Before>>>,
     /// Its program is out of use, and its counts final.
@@ -316,8 +318,8 @@ impl FastPath {
         for (name, map) in maps {
             map.give_name(&folder.join(name))?;
         }
-        if let Some(watch) = self.watch.get() {
-            watch.give_name(&folder.join("losses_link"))?;
+        for (link, (_, _, name)) in self.watch.get().iter().flat_map(|links| links.iter().zip(WATCHES)) {
+            link.give_name(&folder.join(name))?;
         }
         // Its entries would go with the process.
         self.object.give_name("user_space", &folder.join("user_space")).map_err(io::Error::other)
@@ -359,10 +361,12 @@ impl FastPath {
         let DeviceOffsets { ifindex, net, inode } = DeviceOffsets::of_kernel()?;
         let word = u64::from(ifindex) | u64::from(net) << 16 | u64::from(inode) << 32;
         self.config.get(0)[OFFSETS_AT].store(word, Ordering::SeqCst);
-        let program = self.object.tracer(LOSSES).map_err(io::Error::other)?;
-        let link = TracepointLink::attach(&program, TRANSMITS)?;
+        let attach = |(program, tracepoint, _): (&str, &CStr, &str)| {
+            TracepointLink::attach(&self.object.tracer(program).map_err(io::Error::other)?, tracepoint)
+        };
+        let [losses, refusals] = WATCHES;
         // Watched twice is watched once.
-        let _ = self.watch.set(link);
+        let _ = self.watch.set([attach(losses)?, attach(refusals)?]);
         Ok(())
     }
 
