@@ -386,7 +386,8 @@ fn alone<const N: usize>(case: &golden_cases::Case, lists: [&[(usize, Vec<u8>)];
 #[test]
 fn without_the_process_neighbours_get_the_same_answers() {
     let (mut answered, mut changed, mut faults) = (BTreeMap::new(), 0, Vec::new());
-    let asks = |case: &golden_cases::Case| ["messages/", "neighbours/"].iter().any(|group| case.name.starts_with(group));
+    let asks =
+        |case: &golden_cases::Case| ["messages/", "neighbours/"].iter().any(|group| case.name.starts_with(group));
     for (n, case) in golden_cases::all().into_iter().filter(asks).enumerate() {
         let names = case.config["port"].as_array().expect("ports").iter().map(|port| port["name"].as_str());
         let number = |port: &str| names.clone().position(|name| name == Some(port)).expect("a port there is");

@@ -113,8 +113,18 @@ fn shown(found: &KernelPaths) -> String {
     if found.interfaces.is_empty() {
         return format!("{}: no interface has a program that stays\n", found.bpf_folder);
     }
-    let heads =
-        ["interface", "program", ">loaded", "process", ">heard of", "forwards", ">sessions", ">up", ">down", ">refused"];
+    let heads = [
+        "interface",
+        "program",
+        ">loaded",
+        "process",
+        ">heard of",
+        "forwards",
+        ">sessions",
+        ">up",
+        ">down",
+        ">refused",
+    ];
     let mut table = Table::new(&heads);
     for view in &found.interfaces {
         let ago = |seconds: f64| format!("{seconds:.0} s ago");

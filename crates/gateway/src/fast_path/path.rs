@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use port::bpf::{
-    BpfError, DeviceOffsets, Object, Program, SharedWords, TracepointLink, monotonic_ns, possible_cpus,
-};
+use port::bpf::{BpfError, DeviceOffsets, Object, Program, SharedWords, TracepointLink, monotonic_ns, possible_cpus};
 
 use super::before::Before;
 use super::index::{self, Index};
@@ -24,10 +22,8 @@ use crate::snapshot::{KernelCounters, RefusedPackets};
 const PROGRAM: &str = "weir_fastpath";
 const ALONE: &str = "weir_alone";
 /// Programs that count what devices do not take: tracepoint, and the name of the link in a BPF file system.
-const WATCHES: [(&str, &CStr, &str); 2] = [
-    ("weir_losses", c"xdp_devmap_xmit", "losses_link"),
-    ("weir_refusals", c"xdp_redirect_err", "refusals_link"),
-];
+const WATCHES: [(&str, &CStr, &str); 2] =
+    [("weir_losses", c"xdp_devmap_xmit", "losses_link"), ("weir_refusals", c"xdp_redirect_err", "refusals_link")];
 /// Words of the configuration.
 pub(super) const BEAT_AT: usize = 1;
 pub(super) const KEEP_AT: usize = 2;

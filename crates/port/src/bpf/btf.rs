@@ -78,8 +78,7 @@ impl<'a> Btf<'a> {
             return None;
         }
         let field = |n: usize| word(bytes, 4 + 4 * n).map(|word| word as usize);
-        let [header, types, types_len, strings, strings_len] =
-            [field(0)?, field(1)?, field(2)?, field(3)?, field(4)?];
+        let [header, types, types_len, strings, strings_len] = [field(0)?, field(1)?, field(2)?, field(3)?, field(4)?];
         debug_assert!(header >= HEADER);
         let part = |from: usize, len: usize| bytes.get(header.checked_add(from)?..)?.get(..len);
         let (types, strings) = (part(types, types_len)?, part(strings, strings_len)?);

@@ -65,7 +65,8 @@ fn odd_lengths_over_ipv6() -> Case {
 fn every_length_over_ipv6() -> Case {
     let packet = |len, ttl| ip6(SERVER_6, UE_6).ttl(ttl).udp(50_000, 40_000).filled(len);
     // Of the user's packet: around multiples of what a sum takes in at once, and the longest.
-    let lengths = [63, 64, 65, 67, 127, 128, 129, 130, 191, 192, 193, 255, 256, 257, 258, 511, 512, 1023, 1025, 1279, 1435, 1436];
+    let lengths =
+        [63, 64, 65, 67, 127, 128, 129, 130, 191, 192, 193, 255, 256, 257, 258, 511, 512, 1023, 1025, 1279, 1435, 1436];
     case("UDP checksums over IPv6 are right for long packets, too.").with(OVER_6).then(|case| {
         lengths.into_iter().fold(case, |case, len| {
             let tunnelled = tunnel(Over::V6, GNB_TEID).container_down(QFI).carrying(&packet(len - 48, 63));
