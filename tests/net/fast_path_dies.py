@@ -17,7 +17,7 @@ WEIR, CONFINE = sys.argv[1:3]
 PPS, KILLS, UES = (int(word) for word in (sys.argv[3:] + ["5000", "3", "100"][len(sys.argv) - 3:]))
 TAG = f"weir-{os.getpid()}"
 LOAD, UPF = f"{TAG}-load", f"{TAG}-upf"
-KEEP = 8
+KEEP = 12
 FOLDER = tempfile.mkdtemp(prefix=TAG)
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -104,7 +104,7 @@ ASKED = ("arp", "solicitation", "solicitation without option", "solicitation wit
 def answered(mac, seconds=2):
     """Which questions of a neighbour the gateway answers, or what is there in its place."""
     said = inside(LOAD, sys.executable, f"{HERE}/ask.py", "gnb0", "10.0.3.1", "fd00:3::1", mac, str(seconds), timeout=60)
-    return said.split("\n")[:-1]
+    return [line for line in said.split("\n") if line]
 
 def paths():
     return json.loads(run(WEIR, "fastpath", "show", "--json", "--bpf-folder", f"{FOLDER}/bpf"))["interfaces"]
@@ -177,6 +177,6 @@ def end():
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 try:
-    within(150, (LOAD, UPF), main)
+    within(170, (LOAD, UPF), main)
 finally:
     end()
