@@ -123,6 +123,9 @@ def main():
     asked = answered(mac)
     expect("the living gateway answers likewise", asked == list(ASKED), asked)
     wait_for("packets go through the kernel", lambda: counted().get("kernel_down_packets", 0) > PPS / 2)
+    done = json.loads(run(WEIR, "fastpath", "clear", "--json", "--bpf-folder", f"{FOLDER}/bpf"))
+    expect("weir fastpath clear leaves what a living process has",
+           done["cleared"] == [] and len(done["left"]) == len(paths()) == 2, done)
     for round in range(KILLS):
         time.sleep(2.3)
         if round == 1:
