@@ -7,7 +7,7 @@
 
 Ports are AF_XDP's with fast_path = "only". What is usual goes through the kernel, what is not through the worker; usage
 is what the gNB saw, to the packet; the session's rate is held.
-usage: fast_path.py WEIR_BINARY CONFINE     CONFINE: true, the helper opens ports, and the gateway runs in the namespace
+usage: fast_path.py WEIR_BINARY CONFINE [TRANSPORT]     TRANSPORT: ipv4 ipv6; CONFINE: true, the helper opens ports, and the gateway runs in the namespace
 of its ports, where their receive work is moderated; false: neither
 """
 import json, os, re, signal, sys, tempfile, time
@@ -15,6 +15,8 @@ import json, os, re, signal, sys, tempfile, time
 from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, run, start, wait_for, within
 
 WEIR, CONFINE = sys.argv[1:3]
+TRANSPORT = (sys.argv[3:] + ["ipv4"])[0]
+GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100", "fd00:3::1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-{os.getpid()}"
 RAN, UPF, DN = f"{TAG}-ran", f"{TAG}-upf", f"{TAG}-dn"
@@ -26,6 +28,7 @@ def build():
     link(RAN, "ran0", UPF, "n3")
     link(DN, "dn0", UPF, "n6")
     inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
+    inside(RAN, "ip", "address", "add", "fd00:3::100/64", "dev", "ran0", "nodad")
     inside(DN, "ip", "address", "add", "10.0.6.2/24", "dev", "dn0")
     inside(DN, "ip", "route", "add", "10.60.0.0/16", "via", "10.0.6.1")
     inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", "dn0", "nodad")
@@ -48,7 +51,7 @@ fast_path = "only"
     text = f"""
 gateway = "upf"
 control_socket = "{folder}/weir.sock"
-{port.format("n3", netns, "access", '"10.0.3.1/24"')}
+{port.format("n3", netns, "access", '"10.0.3.1/24", "fd00:3::1/64"')}
 {port.format("n6", netns, "core", '"10.0.6.1/24", "fd00:6::1/64"')}
 [process]
 confine = {CONFINE}
@@ -60,7 +63,7 @@ ue6_first = "2001:db8:60:1::"
 teid_first = 0x1000
 gnb_teid_first = 0x2000
 gnbs = 1
-gnb_first = "10.0.3.100"
+gnb_first = "{GNB}"
 churn_per_second = 0
 ambr_down = "{RATE / 1e6:.0f} Mbit/s"
 
@@ -73,8 +76,8 @@ qfi = 9
     return path
 
 def phone():
-    gnb = start("ip", "netns", "exec", RAN, sys.executable, f"{HERE}/gnb.py", "--local", "10.0.3.100", "--upf",
-                "10.0.3.1", "--teid", "0x1000", "--gnb-teid", "0x2000")
+    gnb = start("ip", "netns", "exec", RAN, sys.executable, f"{HERE}/gnb.py", "--local", GNB, "--upf",
+                N3, "--teid", "0x1000", "--gnb-teid", "0x2000")
     if gnb.stdout.readline().strip() != "ready":
         raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
     for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
@@ -92,6 +95,14 @@ until = time.monotonic() + 3
 while time.monotonic() < until:
     for _ in range(100):
         sender.sendto(b"x" * 64, ("10.60.0.1", 9))
+"""
+
+# A burst from the phone.
+BURST = """
+import socket
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(2000):
+    sender.sendto(b"x" * 64, ("10.0.6.2", 9))
 """
 
 def main():
@@ -136,6 +147,54 @@ def main():
     after = counted()
     ways = [after.get(f"kernel_{way}_packets", 0) - before.get(f"kernel_{way}_packets", 0) for way in ("up", "down")]
     expect("they were forwarded in the kernel, both ways", ways == [20, 20], f"{before} {after} {session()}")
+
+    def path():
+        return json.loads(run(WEIR, "show", "run", "--json", "--socket", f"{folder}/weir.sock"))["kernel"]
+
+    def pings_in():
+        rows = [line.split() for line in inside(DN, "cat", "/proc/net/snmp").splitlines() if line.startswith("Icmp:")]
+        return int(dict(zip(*rows))["InEchos"])
+
+    # A veth without NAPI at its far end takes no redirected packet.
+    inside(DN, "ethtool", "-K", "dn0", "gro", "off")
+    before, seen, charged = path(), pings_in(), used("up")
+    got = inside(RAN, "ping", "-c", "40", "-i", "0.01", "-W", "1", "10.0.6.2", check=False)
+    inside(DN, "ethtool", "-K", "dn0", "gro", "on")
+    again = inside(RAN, "ping", "-c", "20", "-i", "0.01", "-W", "2", "10.0.6.2", check=False)
+    after, arrived, sent = path(), pings_in() - seen, used("up") - charged
+    refused = {row["port"]: row["packets"] for row in after["refused"]}
+    up = after["up_packets"] - before["up_packets"]
+    expect("40 packets that the device did not take, and none of 20 later ones", " 0 received" in got and " 20 received" in again,
+           got + again)
+    expect("they are counted by port", refused == {"n3": 0, "n6": 40}, after)
+    expect("what was forwarded less what was refused is what came", up - refused["n6"] == arrived == 20 and sent == up,
+           (before, after, arrived, sent))
+    expect("metrics name the reason", counted().get("kernel_dropped_egress_refused") == 40, counted())
+    shown = run(WEIR, "show", "run", "--socket", f"{folder}/weir.sock")
+    expect("so does weir show run", "egress_refused: 40 by n6" in shown, shown)
+
+    def looks_each(ns):
+        """How often the far end looks for packets: then what comes meanwhile has 256 places."""
+        for name, value in (("napi_defer_hard_irqs", 1000 if ns else 0), ("gro_flush_timeout", ns)):
+            inside(DN, "sh", "-c", f"echo {value} > /sys/class/net/dn0/{name}")
+
+    def datagrams_in():
+        rows = [line.split() for line in inside(DN, "cat", "/proc/net/snmp").splitlines() if line.startswith("Udp:")]
+        counts = dict(zip(*rows))
+        return int(counts["InDatagrams"]) + int(counts["NoPorts"])
+
+    before, seen = path(), datagrams_in()
+    looks_each(500_000_000)
+    inside(RAN, sys.executable, "-c", BURST)
+    time.sleep(1)
+    looks_each(0)
+    # What still waits there is looked at when another packet comes.
+    inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "10.0.6.2", check=False)
+    after, arrived = path(), datagrams_in() - seen
+    up = after["up_packets"] - before["up_packets"] - 2
+    refused = sum(row["packets"] for row in after["refused"]) - sum(row["packets"] for row in before["refused"])
+    expect(f"{refused} packets for which the device's ring was full, and {arrived} that came, are all that were forwarded",
+           refused > 100 and up - refused == arrived, (before, after, arrived))
 
     server = iperf3_serves(DN, "-B", "10.0.6.2")
 
@@ -206,7 +265,7 @@ def main():
     got = inside(RAN, "ping", "-c", "1", "-W", "2", "-t", "1", "10.0.6.2", check=False)
     expect("TTL 1: time exceeded, by the worker", "10.0.6.1" in got and "exceeded" in got, got)
     wait_for("the session is in the kernel again", in_kernel)
-    got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-I", "ran0", "10.0.3.1", check=False)
+    got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-I", "ran0", N3, check=False)
     expect("the gateway answers pings on N3", " 2 received" in got, got)
     gnb.send_signal(signal.SIGTERM)
     gnb.communicate(timeout=10)

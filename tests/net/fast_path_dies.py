@@ -5,7 +5,7 @@
     gnb0 ═════════════ n3 10.0.3.1 ─ weir ─ n6 10.0.6.1 ═════════════ dn0     signed packets both ways, `weir gen`
     cp0  ═════════════ n4 10.0.4.1 ─┘ ledger, [fast_path] keep_seconds        sessions by PFCP, `weir cp`
 
-While it is dead, the program in the kernel answers ARP.
+While it is dead, the program in the kernel answers ARP, neighbour solicitations and Echo Requests (`ask.py`), as it did itself.
 usage: fast_path_dies.py WEIR_BINARY CONFINE [PACKETS_A_SECOND [KILLS [SUBSCRIBERS]]]
 """
 import glob, json, os, shutil, signal, sys, tempfile, time
@@ -17,8 +17,9 @@ WEIR, CONFINE = sys.argv[1:3]
 PPS, KILLS, UES = (int(word) for word in (sys.argv[3:] + ["5000", "3", "100"][len(sys.argv) - 3:]))
 TAG = f"weir-{os.getpid()}"
 LOAD, UPF = f"{TAG}-load", f"{TAG}-upf"
-KEEP = 8
+KEEP = 12
 FOLDER = tempfile.mkdtemp(prefix=TAG)
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 def build():
     namespaces_with_lo((LOAD, UPF))
@@ -35,7 +36,7 @@ def configs():
         file.write(f"""
 gateway = "upf"
 control_socket = "{FOLDER}/weir.sock"
-{kernel_port("n3", "access", "10.0.3.1/24")}
+{kernel_port("n3", "access", "10.0.3.1/24", "fd00:3::1/64")}
 {kernel_port("n6", "core", "10.0.6.1/24")}
 [process]
 confine = {CONFINE}
@@ -97,25 +98,16 @@ def last_object(said):
 def packets(device, which):
     return int(inside(LOAD, "cat", f"/sys/class/net/{device}/statistics/{which}"))
 
-# Asks who has the gateway's address; prints the answer.
-ASK = r'''
-import socket, time
-link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-link.bind(("gnb0", 3))
-link.settimeout(0.2)
-own = b"\x02\0\0\0\0\x63"
-ask = b"\xff" * 6 + own + bytes.fromhex("0806000108000604" + "0001") + own + bytes([10, 0, 3, 99]) + b"\0" * 6 + bytes([10, 0, 3, 1])
-until = time.monotonic() + 2
-while time.monotonic() < until:
-    link.send(ask.ljust(60, b"\0"))
-    try:
-        frame = link.recv(2000)
-    except TimeoutError:
-        continue
-    if frame[20:22] == bytes([0, 2]) and frame[28:32] == bytes([10, 0, 3, 1]) and frame[:6] == own:
-        print(frame[22:28].hex(":"))
-        break
-'''
+ASKED = ("arp", "solicitation", "solicitation without option", "solicitation with two options", "duplicate detection",
+         "echo over IPv4", "echo over IPv6")
+
+def answered(mac, seconds=2):
+    """Which questions of a neighbour the gateway answers, or what is there in its place."""
+    said = inside(LOAD, sys.executable, f"{HERE}/ask.py", "gnb0", "10.0.3.1", "fd00:3::1", mac, str(seconds), timeout=60)
+    return [line for line in said.split("\n") if line]
+
+def paths():
+    return json.loads(run(WEIR, "fastpath", "show", "--json", "--bpf-folder", f"{FOLDER}/bpf"))["interfaces"]
 
 def main():
     build()
@@ -128,7 +120,12 @@ def main():
     wait_for("sessions are up", lambda: json.loads(run(WEIR, "show", "peers", "--json", "--socket", f"{FOLDER}/weir.sock"))
              .get("sessions") == UES)
     gen = start(*inside_load, WEIR, "gen", f"{FOLDER}/gen.toml", "--json", "-q")
+    asked = answered(mac)
+    expect("the living gateway answers likewise", asked == list(ASKED), asked)
     wait_for("packets go through the kernel", lambda: counted().get("kernel_down_packets", 0) > PPS / 2)
+    done = json.loads(run(WEIR, "fastpath", "clear", "--json", "--bpf-folder", f"{FOLDER}/bpf"))
+    expect("weir fastpath clear leaves what a living process has",
+           done["cleared"] == [] and len(done["left"]) == len(paths()) == 2, done)
     for round in range(KILLS):
         time.sleep(2.3)
         if round == 1:
@@ -140,8 +137,12 @@ def main():
         dead = time.monotonic()
         before = packets("gnb0", "rx_packets")
         # Somebody who knows no address asks, while nobody is there.
-        asked = inside(LOAD, sys.executable, "-c", ASK, check=False)
-        expect("ARP is answered while it is dead", mac in asked, asked)
+        asked = answered(mac)
+        expect("neighbours and gNBs are answered while it is dead", asked == list(ASKED), asked)
+        there = paths()
+        expect("weir fastpath show says so", len(there) == 2 and all(
+            view["path"]["owner"] == {"pid": upf.pid, "alive": False} and view["path"]["forwards"]
+            and view["path"]["sessions"] == UES and view["attached"] for view in there), there)
         time.sleep(0.5)
         passed = packets("gnb0", "rx_packets") - before
         expect(f"{passed} packets downlink while it is dead", passed > PPS / 8, passed)
@@ -166,12 +167,19 @@ def main():
     upf.wait()
     names = glob.glob(f"{FOLDER}/bpf/weir/*/*")
     expect("what goes on has names", len(names) >= 10, names)
+    wait_for("its time is over", lambda: not any(view["path"]["forwards"] for view in paths()))
+    asked = answered(mac, 0.3)
+    expect("and nobody is drawn to it any more", asked == [], asked)
+    done = json.loads(run(WEIR, "fastpath", "clear", "--json", "--bpf-folder", f"{FOLDER}/bpf"))
+    expect("weir fastpath clear takes it off", len(done["cleared"]) == 2 and not paths(), done)
+    shown = inside(UPF, "ip", "link", "show", "dev", "n3")
+    expect("the interface has no program any more", "xdp" not in shown, shown)
 
 def end():
     run("umount", "-l", f"{FOLDER}/bpf", check=False)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 try:
-    within(120, (LOAD, UPF), main)
+    within(170, (LOAD, UPF), main)
 finally:
     end()

@@ -85,14 +85,14 @@ def freeradius_configured(folder, users, tier="home"):
             file.write('%s Cleartext-Password := "weir"\n\tFilter-Id = "%s",\n\tClass = 0x686f6d65\n\n' % (user, tier))
     open(f"{folder}/dictionary", "w").close()
 
-def kernel_port(name, role, address):
+def kernel_port(name, role, *addresses):
     """An AF_XDP port of a user plane whose known sessions are to be in the kernel."""
     return f"""
 [[port]]
 name = "{name}"
 uri = "xdp:{name}?copy=yes"
 role = "{role}"
-addresses = ["{address}"]
+addresses = {json.dumps(addresses)}
 fast_path = "only"
 """
 

@@ -535,6 +535,14 @@ static __always_inline int cut(struct xdp_md *ctx, __u32 excess)
 	return excess ? bpf_xdp_adjust_tail(ctx, -(int)excess) : 0;
 }
 
+// The frame is so long from now on: it grows and shrinks at its front, and is written anew. 0: there is no room.
+static __always_inline int resize(struct xdp_md *ctx, __u32 wanted)
+{
+	int excess = (int)length_of(ctx) - (int)wanted;
+
+	return !excess || !bpf_xdp_adjust_head(ctx, excess);
+}
+
 // Sends a packet by a port, and counts it at `packets` and the place behind.
 static __always_inline int send(struct run *run, __u8 port, int packets, __u16 bytes)
 {

@@ -175,7 +175,17 @@ struct weir_config {
 	__u32 block_bits;       /* 2^this buckets of the index of blocks */
 	__u32 far;              /* a bit for each value of the top three bits of keys that are in the session index */
 	__u64 seed;             /* odd: no sender knows which of its keys are equal to others */
-	__u64 spare[2];
+	__u16 ifindex_at;       /* where the kernel has the number of a struct net_device, and its struct net */
+	__u16 net_at;
+	__u32 inode_at;         /* and where that has its inode's number */
+	__u64 owner;            /* the process: see crates/gateway/src/fast_path/owner.rs */
+};
+
+/* Packets that an interface did not take for sending. */
+struct weir_loss {
+	__u32 netns;            /* its network namespace, by the inode's number; 0: nothing is counted */
+	__u32 spare;
+	__u64 packets;
 };
 
 static inline __attribute__((always_inline)) __u64 weir_address_key(__u32 instance, __u32 address)
@@ -201,5 +211,6 @@ WEIR_ASSERT(sizeof(struct weir_port) == 128 && __builtin_offsetof(struct weir_po
 WEIR_ASSERT(sizeof(struct weir_route6) == 72 && sizeof(struct weir_instance6) == 1168);
 WEIR_ASSERT(sizeof(struct weir_block) == 256);
 WEIR_ASSERT(sizeof(struct weir_bucket) == 64 && sizeof(struct weir_cpu) == 192);
+WEIR_ASSERT(__builtin_offsetof(struct weir_config, ifindex_at) == 48 && sizeof(struct weir_loss) == 16);
 WEIR_ASSERT(sizeof(struct weir_moved) == 4112 && sizeof(struct weir_config) == 64);
 #endif

@@ -3,13 +3,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `bpf/shared.h`, `bpf/path.h`, `bpf/begin.h` | what all gateways' programs have in common |
+//! | `bpf/shared.h`, `bpf/path.h`, `bpf/begin.h`, `bpf/sum.h` | what all gateways' programs have in common |
+//! | `bpf/alone.h`, `bpf/losses.h` | programs beside: of packets that no port takes, and of what devices refuse |
 //! | `record` | what they share with us, in Rust: layouts, asserted |
 //! | `path` | the maps, as memory: index of sessions, quiescence, counters |
 //! | `bucket` | token buckets on either side |
 //! | `moving` | sessions on their way into the kernel and back |
 //! | `tables` | ports, routes and neighbours, as they are published |
 //! | `before` | what a process before has left |
+//! | `left`, `owner` | the same for people: whether its process lives, what it forwards; taking it away |
 //! | `attach` | the program put before those of the ports |
 //!
 //! A gateway fills it with a [`ProgramSpec`] (its compiled object and maps of its own), the record of a session, what makes
@@ -20,7 +22,9 @@ mod attach;
 mod before;
 mod bucket;
 mod index; // what leads to a session
+mod left; // for who looks from outside
 mod moving;
+mod owner;
 mod path;
 mod record;
 mod tables;
@@ -28,6 +32,7 @@ mod tables;
 pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, disengage, keep_past, open};
 pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
+pub use left::{Cleared, KernelPaths, PathInterface, PathOwner, PathProgram, PathView, clear, look};
 pub use moving::{InKernel, InKernelSessions, Kernel};
 pub use path::{Counts, FastPath, FastPathError, ProgramSpec, cpus};
 pub use port::Moderation;

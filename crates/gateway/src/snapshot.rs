@@ -57,6 +57,19 @@ pub struct KernelCounters {
     pub sampled_packets: u64,
     /// Nanoseconds that its program took for them, without what the kernel does before and behind it.
     pub sampled_ns: u64,
+    /// Packets of those forwarded that the device to send by did not take, by port: its ring was full, or it was down. What
+    /// left is what was forwarded less these. None: nothing counts them.
+    #[serde(default)]
+    pub refused: Option<Vec<RefusedPackets>>,
+}
+
+/// Packets that a port's device did not take for sending.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedPackets {
+    /// The port.
+    pub port: String,
+    /// How many.
+    pub packets: u64,
 }
 
 impl KernelCounters {
@@ -65,8 +78,28 @@ impl KernelCounters {
         self.up_packets + self.down_packets + self.dropped_packets
     }
 
+    /// Packets that left: those forwarded, less those that devices did not take.
+    pub fn sent(&self) -> u64 {
+        (self.up_packets + self.down_packets).saturating_sub(self.refused_packets())
+    }
+
+    /// Packets that devices did not take for sending.
+    pub fn refused_packets(&self) -> u64 {
+        self.refused.iter().flatten().map(|refused| refused.packets).sum()
+    }
+
+    fn refused_since(&self, earlier: &Self) -> Option<Vec<RefusedPackets>> {
+        let refused = self.refused.as_ref()?.iter().map(|now| {
+            let before = earlier.refused.iter().flatten().find(|before| before.port == now.port);
+            let packets = now.packets.saturating_sub(before.map_or(0, |before| before.packets));
+            RefusedPackets { packets, ..now.clone() }
+        });
+        Some(refused.collect())
+    }
+
     fn since(&self, earlier: &Self) -> Self {
         Self {
+            refused: self.refused_since(earlier),
             up_packets: self.up_packets.wrapping_sub(earlier.up_packets),
             up_bytes: self.up_bytes.wrapping_sub(earlier.up_bytes),
             down_packets: self.down_packets.wrapping_sub(earlier.down_packets),

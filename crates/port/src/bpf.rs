@@ -32,6 +32,8 @@
 //! BPF file system.
 
 mod asm;
+mod btf; // where the kernel has what
+mod info;
 mod insn;
 mod link;
 mod map;
@@ -44,9 +46,12 @@ mod words;
 use std::io;
 
 pub use asm::{Asm, AsmError, Label};
+pub use btf::DeviceOffsets;
+pub use info::ProgramInfo;
+pub(crate) use info::{interface_of, program_info};
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Width};
 pub(crate) use link::Link;
-pub use link::{XdpLink, XdpMode};
+pub use link::{TracepointLink, XdpLink, XdpMode};
 pub use map::{Map, MapType, possible_cpus};
 pub use named::get as get_named;
 pub(crate) use named::{give as give_name, is_bpf_fs};

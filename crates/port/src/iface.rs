@@ -311,6 +311,15 @@ fn names() -> Vec<String> {
     found
 }
 
+/// The name of the interface of that number in the calling thread's namespace; none: there is no such interface.
+pub(crate) fn name_here(ifindex: u32) -> Option<String> {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: there is as much room as the longest name takes.
+    let found = unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) };
+    // SAFETY: where it was found, a terminated string stands in `name`.
+    (!found.is_null()).then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+}
+
 /// The kernel's number of an interface in the calling thread's namespace.
 pub fn index_here(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;

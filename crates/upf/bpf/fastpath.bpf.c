@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 and IPv6 users over IPv4 transport.
+// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 and IPv6 users over either transport.
 //
 // Everything is decided before anything is written: what is not of the usual kind, or does not do with what stands in
 // the maps, goes on to the user-space path as it came. A packet of a known session that does so takes its session with it
@@ -23,6 +23,20 @@ struct container {
 
 #define PORT_GTPU 2152
 #define STATE_PORTS 1
+
+// The packet's bytes behind the link header, if it is UDP over IPv4 to us; 0: it is not, or there are options, or it is a fragment,
+// or its type of service has one of those `marks`.
+static __always_inline __u32 transport4(const struct run *run, const struct ip4 *ip, const void *end, const __u8 marks)
+{
+	if ((const void *)(ip + 1) > end)
+		return 0;
+	if (ip->version != 0x45 || ip->protocol != PROTO_UDP || ip->fragment & bpf_htons(0x3fff) || ip->tos & marks)
+		return 0;
+	return is_mine(run->port, bpf_ntohl(ip->dst)) && sum20(ip) == 0xffff ? bpf_ntohs(ip->total) : 0;
+}
+
+#include "transport6.h"
+#include "echo.h"
 
 // The rule of a packet: the first that matches, or WEIR_WAYS.
 static __always_inline __u32 match(const struct weir_quad *quad, __u32 remote, __u16 port, __u32 traits, __u32 mask)
@@ -293,37 +307,38 @@ static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __
 	return send(run, next->port, WEIR_UP_PACKETS, user.total);
 }
 
-static __always_inline int uplink(struct run *run)
+// A packet from access, over IPv4 or IPv6: `is6` is 0 or 1.
+static __always_inline int uplink(struct run *run, __u32 is6)
 {
 	void *data = (void *)(long)run->ctx->data, *end = (void *)(long)run->ctx->data_end;
-	__u32 at = 14 + run->tags;
-	struct ip4 *ip = data + at;
-	struct udp *udp = (void *)(ip + 1);
+	__u32 at = 14 + run->tags, ip_len = 20 + 20 * is6;
+	// Marks of congestion can change the packet inside: they are the user-space path's.
+	__u32 total = is6 ? transport6(run, data + at, end, 1) : transport4(run, data + at, end, 1);
+
+	// Both come together here: the verifier follows what is next once.
+	data = (void *)(long)run->ctx->data;
+	end = (void *)(long)run->ctx->data_end;
+	struct udp *udp = data + at + ip_len;
 	struct gtpu *gtpu = (void *)(udp + 1);
 	struct container *container = (void *)(gtpu + 1);
 
-	if ((void *)(container + 1) > end)
+	if ((void *)(container + 1) > end || udp->dst != bpf_htons(PORT_GTPU))
 		return OTHER;
-	// Options, fragments and marks of congestion on the transport are the user-space path's.
-	if (ip->version != 0x45 || ip->protocol != PROTO_UDP || ip->fragment & bpf_htons(0x3fff) || ip->tos & 1)
-		return OTHER;
-	if (udp->dst != bpf_htons(PORT_GTPU) || !is_mine(run->port, bpf_ntohl(ip->dst)) || sum20(ip) != 0xffff)
-		return OTHER;
-	__u32 total = bpf_ntohs(ip->total), datagram = bpf_ntohs(udp->len), message = bpf_ntohs(gtpu->len);
+	__u32 datagram = bpf_ntohs(udp->len), message = bpf_ntohs(gtpu->len);
 
-	if (datagram < 16 || 20 + datagram > total || at + total > length_of(run->ctx) || 16 + message > datagram)
+	if (datagram < 16 || ip_len + datagram > total || at + total > length_of(run->ctx) || 16 + message > datagram)
 		return OTHER;
-	__u32 header = 36, qfi = WEIR_NONE8;
+	__u32 header = 16, qfi = WEIR_NONE8;
 
 	if (*(__be16 *)gtpu != bpf_htons(0x30ff)) {
 		// E alone; one extension: a PDU session container of four bytes (TS 38.415).
 		if (*(__be16 *)gtpu != bpf_htons(0x34ff) || container->type != 0x85 || container->len != 1 ||
 		    container->pdu & 0xe0 || container->next || message < 8)
 			return OTHER;
-		header = 44;
+		header = 24;
 		qfi = container->qfi & 0x3f;
 	}
-	return uplink_user(run, at + header, datagram + 20 - header, bpf_ntohl(gtpu->teid), qfi);
+	return uplink_user(run, at + ip_len + header, datagram - header, bpf_ntohl(gtpu->teid), qfi);
 }
 
 // Headers of the tunnel before a user's packet, for which there is room.
@@ -443,7 +458,11 @@ static __always_inline int downlink(struct run *run, __u8 is6)
 	struct weir_tunnel *tunnel = bpf_map_lookup_elem(&tunnels, &rule->tunnel);
 	__u32 overhead = rule->encap == WEIR_CONTAINER ? 44 : 36;
 
-	if (!tunnel || !tunnel->next.valid || user.ttl < 2 || user.total + overhead > tunnel->next.mtu)
+	if (!tunnel || !tunnel->next.valid || user.ttl < 2)
+		return hand_back(run, session, number);
+	__u32 over6 = tunnel->version == 6;
+
+	if (user.total + overhead + 20 * over6 > tunnel->next.mtu || (over6 && user.total > MOST_SUMMED))
 		return hand_back(run, session, number);
 	__u32 tags = tags_of(&tunnel->next);
 
@@ -452,6 +471,9 @@ static __always_inline int downlink(struct run *run, __u8 is6)
 		return verdict;
 	if (cut(ctx, length - at - user.total))
 		return drop(run, WEIR_NO_HEADROOM, user.total);
+	if (over6)
+		return overhead == 44 ? into_tunnel6(run, &user, tunnel, rule, 64, tags) :
+					into_tunnel6(run, &user, tunnel, rule, 56, tags);
 	return overhead == 44 ? into_tunnel(run, &user, tunnel, rule, 44, tags) :
 				into_tunnel(run, &user, tunnel, rule, 36, tags);
 }
@@ -473,9 +495,11 @@ static __always_inline int known(struct run *run)
 
 	if (!run->port->any_mac && (*(__u32 *)eth->to != *(__u32 *)mac || *(__u16 *)&eth->to[4] != *(__u16 *)&mac[4]))
 		return OTHER;
+	if (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd))
+		return OTHER;
 	if (run->port->role == WEIR_ACCESS)
-		return type == bpf_htons(0x0800) ? uplink(run) : OTHER;
-	if (run->port->role != WEIR_CORE || (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd)))
+		return uplink(run, is_zero(type ^ bpf_htons(0x86dd)));
+	if (run->port->role != WEIR_CORE)
 		return OTHER;
 	return downlink(run, type == bpf_htons(0x86dd));
 }

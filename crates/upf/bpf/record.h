@@ -25,6 +25,9 @@
 #define WEIR_GTPU 1
 #define WEIR_CONTAINER 2
 
+/* Bits of weir_tunnel.flags. */
+#define WEIR_ZERO_SUM 1     /* over IPv6 the UDP checksum is left out (RFC 6935) */
+
 /* A key of the session index that is a TEID. */
 #define WEIR_KEY_TEID WEIR_KEY_OWN
 
@@ -102,11 +105,16 @@ struct weir_session6 {
 	struct weir_direction6 down;
 };
 
+/* A far end of GTP-U. Over IPv4 a packet touches the first half. */
 struct weir_tunnel {
 	struct weir_next next;
 	__u8 header[20];        /* IPv4, with total length, type of service and checksum 0 */
-	__u16 sum;              /* of these, not complemented, in host order */
-	__u16 spare[5];
+	__u16 sum;              /* of these, not complemented, in host order; IPv6: of the pseudo header without lengths */
+	__u8 version;           /* 4 or 6; 0: there is none */
+	__u8 flags;
+	__u8 spare[8];
+	__u8 header6[40];       /* IPv6, with payload length and traffic class 0 */
+	__u8 spare6[24];
 };
 
 WEIR_ASSERT(sizeof(struct weir_tally) == 32);
@@ -118,7 +126,8 @@ WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 256);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, meters) == 480);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, tallies) == 608);
 WEIR_ASSERT(sizeof(struct weir_session) == 768);
-WEIR_ASSERT(sizeof(struct weir_tunnel) == 64);
+WEIR_ASSERT(sizeof(struct weir_tunnel) == 128 && __builtin_offsetof(struct weir_tunnel, version) == 54);
+WEIR_ASSERT(__builtin_offsetof(struct weir_tunnel, header6) == 64);
 WEIR_ASSERT(sizeof(struct weir_filter6) == 48 && sizeof(struct weir_direction6) == 320);
 WEIR_ASSERT(sizeof(struct weir_session6) == 704 && __builtin_offsetof(struct weir_session6, up) == 64);
 #endif

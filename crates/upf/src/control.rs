@@ -35,6 +35,7 @@ use crate::routes::Route;
 use crate::rules::{Session, TunnelEnd, Volumes};
 use crate::simulate::Simulator;
 use gateway::nat::log::{BlockCounters, NatLog};
+use gateway::snapshot::KernelCounters;
 use link::Purpose;
 use simulated::Churn;
 pub use simulated::steer;
@@ -158,6 +159,11 @@ impl Control {
     /// What the in-kernel path has counted; none: there is none.
     pub fn fast_path(&self) -> Option<fast::Counts> {
         self.fast.as_ref().map(|fast| fast.path().counts())
+    }
+
+    /// The same in numbers that all gateways show.
+    pub fn kernel_counters(&self) -> Option<KernelCounters> {
+        self.fast.as_ref().map(|fast| fast.path().summary())
     }
 
     /// With the log of NAT blocks.

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `bpf/fastpath.bpf.c`, `bpf/record.h` | the program, and what it shares with us |
+//! | `bpf/transport6.h`, `bpf/echo.h` | of it: GTP-U over IPv6; answers to Echo Requests without the process |
 //! | `record` | the same in Rust: layouts, asserted |
 //! | `path` | the program with its own maps, and its tables |
 //! | `compile` | a session's record → the program's; why one stays in user space |

@@ -48,7 +48,8 @@ impl WithKernel {
         let macs = config.port.iter().map(|port| Ok((mac(&port.uri)?, port.name.clone())));
         let macs = macs.collect::<Result<_, String>>()?;
         (0..ports as u8).for_each(|port| path.set_egress(port, LOOPBACK).expect("there is a loopback"));
-        let publisher = Publisher::new(path.clone(), vec![None; ports]);
+        let zero_sum6 = config.gtpu.zero_checksum_over_ipv6;
+        let publisher = Publisher::new(path.clone(), vec![None; ports]).with_zero_sum6(zero_sum6);
         let mut device = Self { user_space: Device::new(config)?, path, publisher, sent: BTreeMap::new(), macs };
         device.publish(0);
         device.path.set_running(device.is_for_kernel());
@@ -227,10 +228,18 @@ const KERNELS: &[&str] = &[
     "downlink/ipv4_over_ipv4",
     "downlink/ipv6_over_ipv4",
     "downlink/any_address_of_the_prefix",
+    "downlink/every_length_over_ipv6",
+    "downlink/ipv4_over_ipv6",
+    "downlink/ipv6_over_ipv6",
+    "downlink/odd_lengths_over_ipv6",
+    "downlink/zero_checksum_over_ipv6",
     "link/vlan_port",
     "link/stacked_ports",
     "selection/filters_for_ipv6",
+    "uplink/ipv4_over_ipv6",
     "uplink/ipv6_over_ipv4",
+    "uplink/ipv6_over_ipv6",
+    "uplink/zero_udp_checksum",
 ];
 
 #[test]
@@ -281,7 +290,8 @@ impl Random {
             changed.resize(changed.len().max(15), 0);
         }
         if self.below(2) == 0 {
-            [14, 50, 58].into_iter().for_each(|at| make_whole(&mut changed, at));
+            // Of the transport, and of the user's packet behind one of IPv4 or IPv6, without and with a container.
+            [14, 50, 58, 70, 78].into_iter().for_each(|at| make_whole(&mut changed, at));
         }
         changed
     }
@@ -328,6 +338,88 @@ fn changed_packets_come_out_the_same_through_the_kernel() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     println!("{taken} of {sent} packets were the kernel's");
     assert!(taken > 500, "only {taken} of {sent} packets were the kernel's");
+}
+
+/// Questions that the program for what no port takes answers in place of a process that has gone.
+const ANSWERED: &[&str] = &[
+    "messages/echo_from_another_port",
+    "messages/echo_in_a_vlan",
+    "messages/echo_over_ipv4",
+    "messages/echo_over_ipv6",
+    "neighbours/arp_answered",
+    "neighbours/arp_in_a_vlan",
+    "neighbours/arp_probe_answered",
+    "neighbours/duplicate_detection",
+    "neighbours/solicitation_answered",
+    "neighbours/solicitation_for_link_local",
+];
+
+/// What a case's gateway makes of those packets when nobody is there: for each list of them how many it answered, and answers that
+/// it would not have sent itself.
+fn alone<const N: usize>(case: &golden_cases::Case, lists: [&[(usize, Vec<u8>)]; N]) -> ([usize; N], Vec<String>) {
+    const XDP_TX: u32 = 3;
+    let mut device = WithKernel::start(&case.config).expect("a gateway");
+    let ports = device.ports();
+    let (mut answered, mut faults) = ([0; N], Vec::new());
+    let inputs = lists.into_iter().enumerate().flat_map(|(n, list)| list.iter().map(move |input| (n, input)));
+    for (n, (port, packet)) in inputs.filter(|(_, (_, packet))| (14..LONGEST).contains(&packet.len())) {
+        device.publish(*port);
+        let run = device.path.alone().expect("loaded").test_run(packet).expect("the kernel runs it");
+        device.user_space.send(&ports[*port], packet);
+        device.user_space.settle();
+        // No rate of answers is in the way.
+        let later = device.user_space.now() + 10_000_000;
+        device.user_space.turn_to(later);
+        let sent = ports.iter().map(|name| device.user_space.received(name)).collect::<Vec<_>>();
+        if run.verdict == XDP_TX {
+            answered[n] += 1;
+            if !sent[*port].contains(&run.packet) {
+                faults.push(format!("{}: {packet:02x?}\n{:02x?}\nnot {:02x?}", case.name, run.packet, sent[*port]));
+            }
+        } else {
+            assert!(run.packet == *packet, "left as it came");
+        }
+    }
+    (answered, faults)
+}
+
+#[test]
+fn without_the_process_neighbours_get_the_same_answers() {
+    let (mut answered, mut changed, mut faults) = (BTreeMap::new(), 0, Vec::new());
+    let asks =
+        |case: &golden_cases::Case| ["messages/", "neighbours/"].iter().any(|group| case.name.starts_with(group));
+    for (n, case) in golden_cases::all().into_iter().filter(asks).enumerate() {
+        let names = case.config["port"].as_array().expect("ports").iter().map(|port| port["name"].as_str());
+        let number = |port: &str| names.clone().position(|name| name == Some(port)).expect("a port there is");
+        let inputs = case.inputs.iter().flat_map(|(port, packets)| packets.iter().map(move |seen| (port, seen)));
+        let inputs: Vec<_> = inputs.take(100).map(|(port, seen)| (number(port), seen.bytes.clone())).collect();
+        let mut random = Random((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut others = |(port, packet): &(usize, Vec<u8>)| [(); 8].map(|()| (*port, random.change(packet)));
+        let others: Vec<_> = inputs.iter().take(10).flat_map(&mut others).collect();
+        let ([here, there], said) = alone(&case, [&inputs, &others]);
+        answered.insert(case.name.to_string(), here);
+        changed += there;
+        faults.extend(said);
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    println!("{answered:?}, and {changed} changed ones");
+    for name in ANSWERED {
+        assert!(answered.get(*name).is_some_and(|count| *count > 0), "{name}: {answered:?}");
+    }
+    assert!(changed > 20, "only {changed} changed questions were answered");
+}
+
+#[test]
+fn nobody_is_drawn_to_a_gateway_that_does_not_come_back() {
+    const XDP_TX: u32 = 3;
+    let (device, _, _) = with_usual();
+    let echo = golden_cases::from_gnb(golden_cases::Over::V4).udp(2152, 2152).gtpu_message(1, 0).seq(1).build();
+    let verdict = || device.path.alone().expect("loaded").test_run(&echo).expect("the kernel runs it").verdict;
+    device.path.set_keep(Duration::from_secs(20));
+    device.path.beat(port::bpf::monotonic_ns());
+    assert_eq!(verdict(), XDP_TX);
+    device.path.beat(port::bpf::monotonic_ns().saturating_sub(30_000_000_000));
+    assert_eq!(verdict(), XDP_DROP, "not the host's either");
 }
 
 /// The gateway, with that text in place of its bearer.

@@ -8,6 +8,7 @@ use crate::cdr::CdrArgs;
 use crate::compare::CompareArgs;
 use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
+use crate::fastpath::FastPathArgs;
 use crate::generate::GenArgs;
 use crate::install::{CompletionsArgs, ManArgs};
 use crate::lab::LabArgs;
@@ -72,7 +73,8 @@ How they fit together:
      ├─ weir subscriber …  shows a subscriber of a broadband gateway, ends its leases
      ├─ weir move …        moves a subscriber group of a broadband gateway to another worker
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
-     └─ weir ledger …      checks a ledger that does not open, and saves what can be read
+     ├─ weir ledger …      checks a ledger that does not open, and saves what can be read
+     └─ weir fastpath …    lists and clears in-kernel paths that stay when their process ends
   weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
   weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
@@ -112,6 +114,8 @@ pub enum Command {
     Cdr(CdrArgs),
     /// Check a ledger, and save what can be read of a damaged one.
     Ledger(LedgerArgs),
+    /// List and clear in-kernel paths that stay when their process ends.
+    Fastpath(FastPathArgs),
     /// Simulate a control plane: establish sessions by PFCP, modify them, collect their usage.
     Cp(Box<CpArgs>),
     /// Send signed traffic through a gateway, and check what arrives.

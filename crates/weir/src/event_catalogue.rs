@@ -67,6 +67,7 @@ pub const EVENTS: &[Known] = &[
     Known("locked_memory_limited", "port", Warn, "An AF_XDP port may not be opened again when its interface is removed.", "Raise `LimitMEMLOCK=` or `ulimit -l`, or grant CAP_IPC_LOCK."),
     Known("port_errors", "port", Warn, "A port loses packets; reported once until it has lost none for ten seconds.", "`weir show ports` shows each counter."),
     Known("port_errors_over", "port", Info, "The port has lost no packet for ten seconds.", ""),
+    Known("refused_not_counted", "port", Info, "What devices do not take of packets that the kernel forwards to them is not counted; `ip -s link` shows it.", "Look at the reason: a kernel without BTF (`/sys/kernel/btf/vmlinux`), or a gateway that was started without CAP_PERFMON."),
     Known("receive_not_moderated", "port", Info, "Packets that are forwarded in the kernel never wait for others: at 50,000 a second and more each costs up to twice as much.", "Look at the reason: an administrator's `gro_flush_timeout`, another network namespace, `/sys` that cannot be written."),
     Known("n4_allow_not_set", "n4", Warn, "`n4.allow` is not set: any address that reaches N4 may set up an association.", "Name your control planes' networks in `n4.allow`."),
     Known("no_kernel_filter", "n4", Warn, "The kernel does not filter N4 by `n4.allow`; weir does.", "Look at the error; strangers' datagrams cost more until then."),

@@ -5,6 +5,7 @@
 //! | `cli.rs` | the command line |
 //! | `cdr.rs` | charging records of a running gateway or of its ledger |
 //! | `ledger_tool.rs` | checking a damaged ledger, and saving what can be read |
+//! | `fastpath.rs` | in-kernel paths that stay when their process ends |
 //! | `generate.rs` | traffic from outside |
 //! | `lab.rs` | the networks around the examples |
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
@@ -32,6 +33,7 @@ mod demo;
 mod deploy;
 #[cfg(test)]
 mod event_catalogue;
+mod fastpath;
 mod generate;
 mod install;
 mod lab;
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Move(args) => bng::product::move_group(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
+        Command::Fastpath(args) => fastpath::run(&args),
         Command::Cp(args) => cpsim::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -21,6 +21,7 @@ use capacity::plan::Answer;
 use capacity::reproduce::Figure;
 use certificate::Certificate;
 use cmts::product::CableReply;
+use gateway::fast_path::{Cleared, KernelPaths};
 use gateway::outputs::Output;
 use ledger::{Health, Record, Salvaged};
 use schemars::JsonSchema;
@@ -63,6 +64,12 @@ pub const OUTPUTS: &[Output] = &[
         "What is readable of a ledger, and what is damaged",
     ),
     Output::of::<Salvaged>("ledger salvage", "weir ledger salvage --json", "What was saved of a damaged ledger"),
+    Output::of::<KernelPaths>(
+        "fastpath show",
+        "weir fastpath show --json",
+        "In-kernel paths that stay when their process ends: whether it lives, sessions, packets",
+    ),
+    Output::of::<Cleared>("fastpath clear", "weir fastpath clear --json", "Interfaces cleared, and those left alone"),
     Output::of::<cpsim::Summary>("cp", "weir cp --json", "Sessions, requests, response times, usage, refusals"),
     Output::of::<cpsim::Line>("cp sessions", "weir cp --sessions-out FILE", "A session a line: addresses and tunnel"),
     Output::of::<HostsTrial>(

@@ -18,8 +18,8 @@ fn run(script: &str, arguments: &[&str]) {
 // One after the other: each holds a rate on a machine of two cores.
 #[test]
 fn hosts_talk_through_the_kernel() {
-    // With the ports opened by the process itself, and by its helper.
-    ["false", "true"].into_iter().for_each(|confine| run("fast_path.py", &[confine]));
+    // With the ports opened by the process itself, and by its helper; over either transport.
+    [["false", "ipv6"], ["true", "ipv4"]].into_iter().for_each(|how| run("fast_path.py", &how));
     // By a control plane of the script's own: gNB known, handovers, idle.
     run("fast_path_core.py", &[]);
     // Killed, stopped, killed; each time started again, at 5,000 packets/s.

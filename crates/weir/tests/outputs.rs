@@ -214,6 +214,34 @@ fn mobile(names: &[String]) -> Made {
     made
 }
 
+/// A BPF file system of its own, as long as this lives.
+struct BpfFolder(PathBuf);
+
+impl BpfFolder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("weir-outputs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        well(Command::new("mount").args(["-t", "bpf", "bpf"]).arg(&folder).output().unwrap());
+        Self(folder)
+    }
+}
+
+impl Drop for BpfFolder {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// In-kernel paths that stay; `tests/net/fast_path_dies.py` looks at some.
+fn kernel_paths() -> Made {
+    let (mut made, folder) = (Made::default(), BpfFolder::new());
+    for what in ["show", "clear"] {
+        made.weir(&format!("fastpath {what}"), &format!("fastpath {what} --bpf-folder {} --json", folder.0.display()));
+    }
+    made
+}
+
 /// An example's gateway on ports in memory, until it is ready.
 fn in_memory(name: &str, folder: &Path) -> (Running, PathBuf) {
     let text = fs::read_to_string(example(&format!("{name}.toml"))).unwrap();
@@ -340,6 +368,7 @@ fn real_output_of_every_command_fits_its_schema() {
             let mut made = mobile(&names);
             made.join(fixed(&names));
             made.join(labs());
+            made.join(kernel_paths());
             made.join(plans());
             made.join(day());
             made

@@ -1,5 +1,7 @@
 //! What the in-kernel path is told by control, and what it has counted.
 
+use gateway::snapshot::KernelCounters;
+
 use super::Control;
 use crate::fast;
 use crate::steer::Directory;
@@ -62,5 +64,10 @@ impl Control {
             path.set_running(false);
             path.quiesce();
         }
+    }
+
+    /// The same in numbers that all gateways show.
+    pub fn kernel_counters(&self) -> Option<KernelCounters> {
+        self.fast.as_ref().map(|fast| fast.publisher.path().summary())
     }
 }

@@ -141,6 +141,9 @@ pub fn open<P: AsRef<FastPath>>(
 
 fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>, String> {
     let shared = path.as_ref();
+    if let Err(error) = shared.watch_devices() {
+        tracing::info!(target: "port", event = "refused_not_counted", "{error}");
+    }
     let mut ports = vec![None; wants.ports.len()];
     for (n, port) in wants.ports.iter().enumerate().filter(|(_, port)| port.mode != FastPathMode::Off) {
         let said = |error: &dyn std::fmt::Display| format!("port \"{}\": {error}", port.name);
@@ -160,6 +163,8 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
         let here = Netns::open(netns).map_err(|error| said(&error))?;
         let set = here.within(|| shared.set_egress(n as u8, hook.ifindex)).map_err(|error| said(&error))?;
         set.map_err(|error| said(&error))?;
+        let (_, netns_inode) = here.id().map_err(|error| said(&error))?;
+        shared.count_refused(port.name, hook.ifindex, netns_inode);
         if let Some((keep, _)) = wants.keep
             && ports.iter().all(Option::is_none)
             && let Some(folder) = port::xdp::folder_of(uri.target(), netns).map_err(|error| said(&error))?

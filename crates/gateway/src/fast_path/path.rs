@@ -1,30 +1,37 @@
 //! The program and its maps, as memory that workers, control and the kernel share.
 
+use std::ffi::CStr;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use port::bpf::{BpfError, Object, Program, SharedWords, monotonic_ns, possible_cpus};
+use port::bpf::{BpfError, DeviceOffsets, Object, Program, SharedWords, TracepointLink, monotonic_ns, possible_cpus};
 
 use super::before::Before;
 use super::index::{self, Index};
-use super::record::{self, CONFIG, CPU, LIST, MOVED, MOVED_AT, NUMBER_BITS, SharedRecord, State};
-use crate::snapshot::KernelCounters;
+use super::owner::Owner;
+use super::record::{self, CONFIG, CPU, LIST, LOSS, MOVED, MOVED_AT, NUMBER_BITS, SharedRecord, State};
+use crate::snapshot::{KernelCounters, RefusedPackets};
 
 /// The programs of an object: of packets, and of those that no port takes.
 const PROGRAM: &str = "weir_fastpath";
 const ALONE: &str = "weir_alone";
+/// Programs that count what devices do not take: tracepoint, and the name of the link in a BPF file system.
+const WATCHES: [(&str, &CStr, &str); 2] =
+    [("weir_losses", c"xdp_devmap_xmit", "losses_link"), ("weir_refusals", c"xdp_redirect_err", "refusals_link")];
 /// Words of the configuration.
-const BEAT_AT: usize = 1;
-const KEEP_AT: usize = 2;
+pub(super) const BEAT_AT: usize = 1;
+pub(super) const KEEP_AT: usize = 2;
 pub(super) const LAYOUT_AT: usize = 3;
 const FAR_AT: usize = 4;
 const SEED_AT: usize = 5;
+const OFFSETS_AT: usize = 6;
+pub(super) const OWNER_AT: usize = 7;
 /// The most CPUs and workers there is room for.
 const CPUS: u32 = 1024;
 const WORKERS: u32 = 256;
@@ -90,10 +97,22 @@ pub struct FastPath {
     own: Vec<SharedWords>,
     index: Index,
     moved: SharedWords,
+    /// What devices have not taken for sending, by interface.
+    losses: SharedWords,
+    egress_ports: Mutex<Vec<EgressPort>>,
+    /// What counts it; none: nothing does.
+    watch: OnceLock<[TracepointLink; 2]>,
     /// What a process before has left.
     before: Mutex<Option<Arc<Before>>>,
     /// Its program is out of use, and its counts final.
     is_over: AtomicBool,
+}
+
+/// An interface that packets are sent by.
+#[derive(Debug)]
+struct EgressPort {
+    name: String,
+    ifindex: u32,
 }
 
 /// What the program has counted, on all CPUs.
@@ -111,6 +130,8 @@ pub struct Counts {
     pub handed_back: u64,
     /// Packets left to the user-space path.
     pub other: u64,
+    /// Packets counted as forwarded that the device to send by did not take.
+    pub refused: u64,
     /// Packets taken that were timed, and the nanoseconds that the program took for them.
     pub sampled: (u64, u64),
 }
@@ -122,7 +143,7 @@ impl Counts {
     }
 
     /// The same in numbers that all gateways show.
-    pub fn summary(&self) -> KernelCounters {
+    fn summary(&self) -> KernelCounters {
         KernelCounters {
             up_packets: self.up.0,
             up_bytes: self.up.1,
@@ -132,6 +153,7 @@ impl Counts {
             left_packets: self.other,
             sampled_packets: self.sampled.0,
             sampled_ns: self.sampled.1,
+            refused: None,
         }
     }
 
@@ -144,6 +166,11 @@ impl Counts {
             ("kernel_down_bytes", self.down.1, "Their bytes."),
             ("kernel_handed_back", self.handed_back, "Times a session came back from the kernel with a packet."),
             ("kernel_left", self.other, "Packets that the in-kernel path left to the workers."),
+            (
+                "kernel_dropped_egress_refused",
+                self.refused,
+                "Packets forwarded in the kernel that the device to send by did not take: its ring was full, or it was down.",
+            ),
         ];
         let drops = self.drops().map(|(name, n)| {
             (format!("kernel_dropped_{name}"), n, format!("Packets dropped in the kernel, by reason {name}."))
@@ -201,6 +228,9 @@ impl FastPath {
             own: spec.maps.iter().map(|(name, _)| object.take_shared(name)).collect::<Result<_, _>>()?,
             index: Index::of(&mut object)?,
             moved: object.take_shared("moved")?,
+            losses: object.take_shared("losses")?,
+            egress_ports: Mutex::default(),
+            watch: OnceLock::new(),
             before: Mutex::new(None),
             is_over: AtomicBool::new(false),
             object,
@@ -208,10 +238,12 @@ impl FastPath {
         debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
         debug_assert_eq!(path.sessions.get(0).len(), spec.session / 8);
         debug_assert_eq!(path.moved.get(0).len(), LIST / 8);
+        debug_assert_eq!(path.losses.get(0).len(), LOSS / 8);
         path.set_config(true);
         path.set_far(0);
         path.config.get(0)[SEED_AT].store(RandomState::new().hash_one(0u64) | 1, Ordering::SeqCst);
         let words = [monotonic_ns(), u64::MAX, u64::from(spec.layout) | u64::from(path.workers) << 32];
+        path.config.get(0)[OWNER_AT].store(Owner::of_this_process().word(), Ordering::SeqCst);
         path.config.get(0).iter().skip(1).zip(words).for_each(|(to, word)| to.store(word, Ordering::SeqCst));
         Ok(path)
     }
@@ -277,8 +309,13 @@ impl FastPath {
         for entry in fs::read_dir(folder)? {
             fs::remove_file(entry?.path())?;
         }
-        for (name, map) in [("config", &self.config), ("cpus", &self.cpus), ("sessions", &self.sessions)] {
+        let maps =
+            [("config", &self.config), ("cpus", &self.cpus), ("sessions", &self.sessions), ("losses", &self.losses)];
+        for (name, map) in maps {
             map.give_name(&folder.join(name))?;
+        }
+        for (link, (_, _, name)) in self.watch.get().iter().flat_map(|links| links.iter().zip(WATCHES)) {
+            link.give_name(&folder.join(name))?;
         }
         // Its entries would go with the process.
         self.object.give_name("user_space", &folder.join("user_space")).map_err(io::Error::other)
@@ -309,6 +346,47 @@ impl FastPath {
         self.object.map("egress")?.set_interface(port.into(), ifindex)?;
         self.egress[usize::from(port >> 6)].fetch_or(1 << (port & 63), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// From now on what devices do not take of packets redirected to them is counted, of the interfaces of
+    /// [`count_refused`](Self::count_refused).
+    ///
+    /// # Errors
+    /// Why it is not: the kernel does not describe itself (BTF), or the process may not trace.
+    pub fn watch_devices(&self) -> io::Result<()> {
+        let DeviceOffsets { ifindex, net, inode } = DeviceOffsets::of_kernel()?;
+        let word = u64::from(ifindex) | u64::from(net) << 16 | u64::from(inode) << 32;
+        self.config.get(0)[OFFSETS_AT].store(word, Ordering::SeqCst);
+        let attach = |(program, tracepoint, _): (&str, &CStr, &str)| {
+            TracepointLink::attach(&self.object.tracer(program).map_err(io::Error::other)?, tracepoint)
+        };
+        let [losses, refusals] = WATCHES;
+        // Watched twice is watched once.
+        let _ = self.watch.set([attach(losses)?, attach(refusals)?]);
+        Ok(())
+    }
+
+    /// What the interface `ifindex` of a network namespace (by its inode's number) does not take is counted as that port's.
+    pub fn count_refused(&self, port: &str, ifindex: u32, netns: u64) {
+        let Some(first) = self.losses.get(ifindex as usize).first() else { return };
+        first.store(netns & u64::from(u32::MAX), Ordering::SeqCst);
+        let mut ports = self.egress_ports.lock().unwrap_or_else(|e| e.into_inner());
+        ports.retain(|known| known.ifindex != ifindex && known.name != port);
+        ports.push(EgressPort { name: port.to_owned(), ifindex });
+    }
+
+    /// What devices have not taken, by port; none: nothing counts it.
+    fn refused(&self) -> Option<Vec<RefusedPackets>> {
+        self.watch.get()?;
+        let ports = self.egress_ports.lock().unwrap_or_else(|e| e.into_inner());
+        let count = |ifindex: u32| self.losses.get(ifindex as usize).get(1).map_or(0, |n| n.load(Ordering::Relaxed));
+        let refused = |port: &EgressPort| RefusedPackets { port: port.name.clone(), packets: count(port.ifindex) };
+        Some(ports.iter().map(refused).collect())
+    }
+
+    /// What it has counted, in numbers that all gateways show.
+    pub fn summary(&self) -> KernelCounters {
+        KernelCounters { refused: self.refused(), ..self.counts().summary() }
     }
 
     /// Packets that came in by interface `ifindex` and are not taken go on to this XDP program.
@@ -473,7 +551,7 @@ impl FastPath {
     pub fn counts(&self) -> Counts {
         let mut sums = [0u64; record::COUNTS];
         for cpu in 0..self.cpus.len() {
-            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(2)) {
+            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(record::COUNTS_AT)) {
                 *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
             }
         }
@@ -494,6 +572,7 @@ impl FastPath {
             dropped_bytes: dropped,
             handed_back: back,
             other,
+            refused: self.refused().iter().flatten().map(|refused| refused.packets).sum(),
             sampled: (samples, sampled_ns),
         }
     }

@@ -20,8 +20,9 @@ pub const KEYS: usize = 8;
 pub const MOVED: usize = 1024;
 /// Where sessions handed back stand in [`Moved`], in words.
 pub const MOVED_AT: usize = 2;
-/// Counters of a CPU.
+/// Counters of a CPU, and where they stand, in words.
 pub const COUNTS: usize = 22;
+pub const COUNTS_AT: usize = 2;
 
 /// Whose a session's packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +129,10 @@ impl Meter {
 /// Octets of what is only looked at word by word.
 pub const BUCKET: usize = KEYS * 8;
 pub const BLOCK: usize = 4 << BLOCK_BITS;
-pub const CPU: usize = (2 + COUNTS) * 8;
+pub const CPU: usize = (COUNTS_AT + COUNTS) * 8;
 pub const LIST: usize = 4112;
 pub const CONFIG: usize = 64;
+pub const LOSS: usize = 16;
 
 const _: () = {
     use std::mem::offset_of;

@@ -77,17 +77,28 @@ fn in_kernel(kernel: &KernelCounters, snapshot: &Snapshot, style: Style) -> Stri
     let cpu =
         if sampled > 0.0 { 100.0 * ns / sampled * per_second(kernel.taken(), snapshot.seconds) / 1e9 } else { 0.0 };
     format!(
-        "{} · up {}, {} · down {}, {} · {}\n  {} % of packets, {} ns/packet in its program, {:.1} % of a CPU\n\n",
+        "{} · up {}, {} · down {}, {} · {}\n{}  {} % of packets, {} ns/packet in its program, {:.1} % of a CPU\n\n",
         style.strong("in the kernel"),
         rate(kernel.up_packets, "pps"),
         rate(kernel.up_bytes * 8, "bit/s"),
         rate(kernel.down_packets, "pps"),
         rate(kernel.down_bytes * 8, "bit/s"),
         if kernel.dropped_packets > 0 { style.alarm(&drops) } else { drops },
+        refused_by(kernel, style),
         per(100.0 * taken, taken + workers, 1),
         per(ns, sampled, 0),
         cpu,
     )
+}
+
+/// What devices did not take, by port; where nothing counts it, or nothing was refused, no line.
+fn refused_by(kernel: &KernelCounters, style: Style) -> String {
+    let refused = kernel.refused.iter().flatten().filter(|refused| refused.packets > 0);
+    let ports: Vec<_> = refused.map(|refused| format!("{} by {}", count(refused.packets), refused.port)).collect();
+    if ports.is_empty() {
+        return String::new();
+    }
+    format!("  {}\n", style.alarm(&format!("egress_refused: {}", ports.join(", "))))
 }
 
 /// `1.42 M`, `7 `: ready for a unit.

@@ -208,7 +208,7 @@ fn ports() {
 
 #[test]
 fn what_went_through_the_kernel_stands_before_the_workers() {
-    use crate::snapshot::KernelCounters;
+    use crate::snapshot::{KernelCounters, RefusedPackets};
     let kernel = KernelCounters {
         up_packets: 2_000_000,
         up_bytes: 250_000_000,
@@ -229,4 +229,15 @@ fn what_went_through_the_kernel_stands_before_the_workers() {
         Snapshot { uptime: 20.0, kernel: Some(KernelCounters { up_packets: 2_000_500, ..kernel }), ..now.clone() };
     let between = later.since(&now).kernel.expect("there");
     assert_eq!((between.up_packets, between.taken(), between.sampled_ns), (500, 500, 0));
+    // What devices refused of it.
+    let refused = |packets| Some(vec![RefusedPackets { port: "n6".into(), packets }]);
+    let with = |packets, snapshot: &Snapshot| {
+        let kernel = snapshot.kernel.clone().map(|kernel| KernelCounters { refused: refused(packets), ..kernel });
+        Snapshot { kernel, ..snapshot.clone() }
+    };
+    let text = run::text(&with(40, &later), true, false, PLAIN);
+    assert!(text.contains("\n  egress_refused: 40 by n6\n  80.0 % of packets"), "{text}");
+    let between = with(40, &later).since(&with(30, &now)).kernel.expect("there");
+    assert_eq!((between.refused.clone(), between.sent()), (refused(10), 490));
+    assert!(!run::text(&with(0, &later), true, false, PLAIN).contains("egress_refused"));
 }

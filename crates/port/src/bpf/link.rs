@@ -1,7 +1,9 @@
 //! Attaching a program to an interface.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::program::Program;
@@ -132,6 +134,35 @@ impl Link {
         };
         // SAFETY: the head of bpf_attr for this command; it holds no addresses.
         unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr) }.map(|fd| Self { fd, is_kept: AtomicBool::new(false) })
+    }
+}
+
+/// A program at a tracepoint of the kernel, for as long as this value or a name of it lives.
+#[derive(Debug)]
+pub struct TracepointLink(OwnedFd);
+
+impl TracepointLink {
+    /// Has the program run each time the kernel comes by that tracepoint.
+    ///
+    /// # Errors
+    /// What the kernel said: it has no such tracepoint, or the process may not trace.
+    pub fn attach(program: &Program, tracepoint: &CStr) -> io::Result<Self> {
+        let mut attr = sys::RawTracepoint {
+            name: sys::address(tracepoint.as_ptr()),
+            // A descriptor is not negative.
+            prog_fd: program.raw_fd() as u32,
+            ..Default::default()
+        };
+        // SAFETY: the head of bpf_attr for this command, which returns a descriptor; the name outlives the call.
+        unsafe { sys::bpf_fd(sys::RAW_TRACEPOINT_OPEN, &mut attr) }.map(Self)
+    }
+
+    /// Gives it a name in a BPF file system: it stays when this value goes.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn give_name(&self, path: &Path) -> io::Result<()> {
+        super::give_name(self.0.as_fd(), path)
     }
 }
 

@@ -76,16 +76,7 @@ impl Map {
     /// [`BpfError::Map`]: it has another one.
     pub(crate) fn of(fd: OwnedFd, kind: MapType, key: usize, value: usize) -> Result<(Self, u32), BpfError> {
         let failed = |source| BpfError::Map { what: "of another process", source };
-        let mut info = sys::MapInfo::default();
-        let mut attr = sys::AskInfo {
-            fd: fd.as_raw_fd().cast_unsigned(),
-            len: size_of::<sys::MapInfo>() as u32, // some octets
-            info: sys::address(&raw const info),
-        };
-        // SAFETY: the head of bpf_attr for this command; `info` has the length it is said to have, and outlives the call.
-        unsafe { sys::bpf(sys::OBJ_INFO, &mut attr) }.map_err(failed)?;
-        // Written behind the compiler's back.
-        std::hint::black_box(&raw mut info);
+        let info: sys::MapInfo = super::info::of(fd.as_fd()).map_err(failed)?;
         let is_like = (info.map_type, info.key_size as usize, info.value_size as usize) == (kind as u32, key, value);
         if !is_like {
             return Err(failed(std::io::ErrorKind::InvalidData.into()));

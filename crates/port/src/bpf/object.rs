@@ -1,6 +1,7 @@
 //! Programs that come compiled, as an ELF object with their maps.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::CString;
 use std::os::fd::AsFd;
 
 use super::insn::Insn;
@@ -16,6 +17,9 @@ pub struct Object {
     programs: BTreeMap<String, Program>,
     maps: BTreeMap<String, Map>,
     shared: BTreeMap<String, SharedWords>,
+    /// Programs of tracepoints, which need privileges that not every process has that may load the others.
+    tracers: BTreeMap<String, Vec<Insn>>,
+    licence: CString,
 }
 
 impl Object {
@@ -53,7 +57,22 @@ impl Object {
             Ok(((*name).to_owned(), Program::load_licensed(name, ProgramType::Xdp, &insns, &parsed.license)?))
         });
         let programs = taken.collect::<Result<_, BpfError>>()?;
-        Ok(Self { programs, maps, shared })
+        let traces = |program: &aya_obj::Program| matches!(program.section, aya_obj::ProgramSection::RawTracePoint);
+        let tracers = parsed.programs.iter().filter(|(_, program)| traces(program)).filter_map(|(name, program)| {
+            let function = parsed.functions.get(&program.function_key())?;
+            Some((name.clone(), function.instructions.iter().map(insn).collect()))
+        });
+        Ok(Self { programs, maps, shared, tracers: tracers.collect(), licence: parsed.license.clone() })
+    }
+
+    /// Has the kernel verify and take the object's program of that name, which is a tracepoint's.
+    ///
+    /// # Errors
+    /// [`BpfError`]: there is none, or what the kernel said.
+    pub fn tracer(&self, name: &str) -> Result<Program, BpfError> {
+        let none = || BpfError::Object(format!("there is no program {name} of a tracepoint"));
+        let insns = self.tracers.get(name).ok_or_else(none)?;
+        Program::load_licensed(name, ProgramType::RawTracepoint, insns, &self.licence)
     }
 
     /// The program of that name, as the kernel has verified and taken it.

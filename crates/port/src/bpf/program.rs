@@ -17,6 +17,8 @@ pub enum ProgramType {
     SchedCls = 3,
     /// XDP.
     Xdp = 6,
+    /// Raw tracepoints.
+    RawTracepoint = 17,
 }
 
 /// A program in the kernel. Freed when this value and whatever it is attached to are gone.

@@ -12,7 +12,9 @@ pub const PROG_LOAD: i32 = 5;
 pub const OBJ_PIN: i32 = 6;
 pub const OBJ_GET: i32 = 7;
 pub const PROG_TEST_RUN: i32 = 10;
+pub const PROG_BY_ID: i32 = 13;
 pub const OBJ_INFO: i32 = 15;
+pub const RAW_TRACEPOINT_OPEN: i32 = 17;
 pub const LINK_CREATE: i32 = 28;
 pub const LINK_UPDATE: i32 = 29;
 pub const LINK_DETACH: i32 = 34;
@@ -109,6 +111,14 @@ pub struct LinkUpdate {
     pub old_prog_fd: u32,
 }
 
+#[repr(C)]
+#[derive(Default)]
+pub struct RawTracepoint {
+    pub name: u64,
+    pub prog_fd: u32,
+    pub pad: u32,
+}
+
 /// For a name in a BPF file system.
 #[repr(C)]
 #[derive(Default)]
@@ -124,6 +134,44 @@ pub struct AskInfo {
     pub fd: u32,
     pub len: u32,
     pub info: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct ById {
+    pub id: u32,
+    pub next: u32,
+    pub flags: u32,
+}
+
+/// The head of `struct bpf_link_info` of a link of XDP.
+#[repr(C)]
+#[derive(Default)]
+pub struct XdpLinkInfo {
+    pub link_type: u32,
+    pub id: u32,
+    pub prog_id: u32,
+    pub pad: u32,
+    pub ifindex: u32,
+    pub pad_behind: u32,
+}
+
+/// The head of `struct bpf_prog_info`. Lengths of 0: the instructions are not asked for.
+#[repr(C)]
+#[derive(Default)]
+pub struct ProgInfo {
+    pub prog_type: u32,
+    pub id: u32,
+    pub tag: [u8; 8],
+    pub jited_len: u32,
+    pub xlated_len: u32,
+    pub jited_insns: u64,
+    pub xlated_insns: u64,
+    pub load_time: u64,
+    pub created_by: u32,
+    pub map_ids_len: u32,
+    pub map_ids: u64,
+    pub name: [u8; 16],
 }
 
 /// The head of `struct bpf_map_info`.

@@ -47,6 +47,24 @@ impl SharedWords {
         Self::of(map, value, entries)
     }
 
+    /// As [`named`](Self::named), of whatever size its values are.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn named_of_any(path: &Path) -> Result<Self, BpfError> {
+        let failed = |source| BpfError::Map { what: "of that name", source };
+        let fd = get_named(path).map_err(failed)?;
+        let info: super::sys::MapInfo = super::info::of(fd.as_fd()).map_err(failed)?;
+        let value = info.value_size as usize;
+        let (map, entries) = Map::of(fd, MapType::Array, 4, value)?;
+        Self::of(map, value, entries)
+    }
+
+    /// Octets of a value.
+    pub fn value_bytes(&self) -> usize {
+        self.stride * 8
+    }
+
     /// Gives the array a name in a BPF file system.
     ///
     /// # Errors
@@ -124,9 +142,14 @@ impl Drop for SharedWords {
 
 /// The kernel's monotonic clock, which programs in it read too, in nanoseconds.
 pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// A clock of the kernel's, in nanoseconds.
+pub(super) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists on every Linux; `time` outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

@@ -65,6 +65,13 @@ fn at(folder: &Path, ((device, inode), index): Key) -> PathBuf {
     folder.join(format!("{device}-{inode}-{index}"))
 }
 
+/// The interface of a folder: its namespace and number.
+pub(super) fn key_of(folder: &Path) -> Option<Key> {
+    let mut numbers = folder.file_name()?.to_str()?.splitn(3, '-');
+    let device = numbers.next()?.parse().ok()?;
+    Some(((device, numbers.next()?.parse().ok()?), numbers.next()?.parse().ok()?))
+}
+
 /// What another process has left of an interface; none: nothing, or nothing is to stay.
 pub(crate) fn found(interface: &str, netns: Option<&str>) -> Option<Kept> {
     let folder = folder_of(interface, netns).ok().flatten()?;

@@ -32,7 +32,7 @@ const MD_QUEUE: i16 = 16;
 
 /// Programs beside: one that sees packets first, and one that gets what no port takes.
 const SLOTS: u32 = 2;
-const FAST_PATH: i32 = 0;
+pub(super) const FAST_PATH: i32 = 0;
 const ALONE: i32 = 1;
 
 /// Octets of the counters.

@@ -55,7 +55,7 @@ impl fmt::Display for NotEligible {
             Self::RemovesHeader => "a PDR removes an outer header other than GTP-U's",
             Self::NotForwarded => "a FAR does something else than forward: it drops, buffers, redirects or marks",
             Self::Duplicates => "a FAR duplicates packets",
-            Self::Tunnel => "a FAR's tunnel is none of GTP-U over IPv4, or has a paging policy",
+            Self::Tunnel => "a FAR's tunnel is none of GTP-U, or has a paging policy",
             Self::NoTunnelDown => "packets from the core go on without a tunnel",
             Self::TunnelUp => "packets from access go on into a tunnel",
             Self::InstanceRoutes => "the network instance has more than 16 routes of IPv4 or of IPv6",

@@ -9,7 +9,7 @@ use gateway::fast_path::{self, Before, FastPathError, FastPort, ProgramSpec};
 use port::bpf::SharedWords;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use super::record::{CELLS, LAYOUT, Meter, Session, Session6, Tally, Tunnel};
+use super::record::{CELLS, LAYOUT, Meter, Session, Session6, Tally, Tunnel, ZERO_SUM};
 
 /// Places of its own maps.
 const SESSIONS6: usize = 0;
@@ -89,11 +89,11 @@ impl FastPath {
         }
     }
 
-    /// Whether a tunnel is one the program can put packets in: GTP-U over IPv4.
+    /// Whether a tunnel is one the program can put packets in.
     pub(super) fn has_tunnel(&self, id: u32) -> bool {
-        const HEADER: usize = std::mem::offset_of!(Tunnel, header);
-        let word = self.own(TUNNELS).get(id as usize).get(HEADER / 8).map_or(0, |word| word.load(Ordering::Relaxed));
-        word.to_ne_bytes()[HEADER % 8] == 0x45
+        const VERSION: usize = std::mem::offset_of!(Tunnel, version);
+        let word = self.own(TUNNELS).get(id as usize).get(VERSION / 8).map_or(0, |word| word.load(Ordering::Relaxed));
+        word.to_ne_bytes()[VERSION % 8] != 0
     }
 }
 
@@ -127,12 +127,19 @@ pub(crate) fn state_before(
 pub struct Publisher {
     path: Arc<FastPath>,
     tables: fast_path::Publisher<FastPath>,
+    zero_sum6: bool,
 }
 
 impl Publisher {
     /// Of these ports, by their numbers.
     pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
-        Self { tables: fast_path::Publisher::new(path.clone(), ports), path }
+        Self { tables: fast_path::Publisher::new(path.clone(), ports), path, zero_sum6: false }
+    }
+
+    /// Tunnels over IPv6 go without UDP checksum (RFC 6935), or with one.
+    #[must_use]
+    pub fn with_zero_sum6(self, zero_sum6: bool) -> Self {
+        Self { zero_sum6, ..self }
     }
 
     /// The ports are these from now on, as of the next [`publish`](Self::publish): an interface was made again.
@@ -154,11 +161,13 @@ impl Publisher {
 
     fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {
         let mut entry = Tunnel::new_zeroed();
-        if tunnel.version == 4 {
-            entry.next = self.tables.next(tables.hop(tunnel.hop), 4);
-            entry.header.copy_from_slice(&tunnel.header[..20]);
-            entry.sum = tunnel.sum;
+        match tunnel.version {
+            4 => entry.header.copy_from_slice(&tunnel.header[..20]),
+            6 => entry.header6.copy_from_slice(&tunnel.header[..40]),
+            _ => return entry,
         }
-        entry
+        entry.next = self.tables.next(tables.hop(tunnel.hop), tunnel.version);
+        entry.flags = if self.zero_sum6 { ZERO_SUM } else { 0 };
+        Tunnel { version: tunnel.version, sum: tunnel.sum, ..entry }
     }
 }

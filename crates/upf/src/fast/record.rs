@@ -21,6 +21,9 @@ pub mod flag {
     pub const SESSION1: u8 = 8;
 }
 
+/// Of [`Tunnel::flags`]: over IPv6 the UDP checksum is left out.
+pub const ZERO_SUM: u8 = 1;
+
 /// The kind of a key of the session index that is a TEID.
 pub const KEY_TEID: u64 = gateway::fast_path::KEY_OWN;
 
@@ -47,8 +50,11 @@ fast_path_records! {
     Direction6 { filters: [Filter6; WAYS], rules: [Rule; WAYS], }
     /// The IPv6 half of a session.
     Session6 { prefix: u64, spare: [u64; 7], up: Direction6, down: Direction6, }
-    /// A far end of GTP-U over IPv4.
-    Tunnel { next: Next, header: [u8; 20], sum: u16, spare: [u16; 5], }
+    /// A far end of GTP-U.
+    Tunnel {
+        next: Next, header: [u8; 20], sum: u16, version: u8, flags: u8, spare: [u8; 8], header6: [u8; 40],
+        spare6: [u8; 24],
+    }
 }
 
 impl Tally {
@@ -113,7 +119,7 @@ const _: () = {
     assert!(size_of::<Quad4>() == 80 && size_of::<Direction>() == 224 && offset_of!(Direction, rules) == 80);
     assert!(size_of::<Session>() == 768 && offset_of!(Session, up) == 32 && offset_of!(Session, down) == 256);
     assert!(offset_of!(Session, meters) == 480 && offset_of!(Session, tallies) == 608);
-    assert!(size_of::<Tunnel>() == 64);
+    assert!(size_of::<Tunnel>() == 128 && offset_of!(Tunnel, version) == 54 && offset_of!(Tunnel, header6) == 64);
     assert!(size_of::<Filter6>() == 48 && size_of::<Direction6>() == 320);
     assert!(size_of::<Session6>() == 704 && Session6::HEAD == 64);
     // Traits of filters are words of four octets that the program puts together in this order.

@@ -53,7 +53,8 @@ pub(super) fn stand(
     seats: &mut [WorkerInit],
 ) -> Result<Option<Ready<FastPath>>, StartError> {
     let Some(Standing { path, ports, ready }) = fast.stand(&wants(config), caps)? else { return Ok(None) };
-    control.set_fast_path(Publisher::new(path.clone(), ports));
+    let publisher = Publisher::new(path.clone(), ports).with_zero_sum6(config.gtpu.zero_checksum_over_ipv6);
+    control.set_fast_path(publisher);
     for (worker, seat) in seats.iter_mut().enumerate() {
         seat.plane.sessions_mut().set_fast_path(path.clone(), worker as u16, 0);
     }

@@ -330,7 +330,7 @@ impl Product for Observer {
     }
 
     fn kernel_counters(&self) -> Option<KernelCounters> {
-        self.control().fast_path().map(|counts| counts.summary())
+        self.control().kernel_counters()
     }
 
     fn known(&self) -> Known {

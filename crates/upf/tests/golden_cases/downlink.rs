@@ -4,7 +4,7 @@ use super::*;
 
 testkit::cases! {
     ipv4_over_ipv4, ipv6_over_ipv4, ipv4_over_ipv6, ipv6_over_ipv6, zero_checksum_over_ipv6, without_container, tcp,
-    odd_lengths_over_ipv6, users_fragments, any_address_of_the_prefix, two_gnbs, unknown_subscribers, dscp_is_copied,
+    odd_lengths_over_ipv6, every_length_over_ipv6, users_fragments, any_address_of_the_prefix, two_gnbs, unknown_subscribers, dscp_is_copied,
     short_packets_lose_their_padding, a_burst_keeps_its_order,
 }
 
@@ -58,6 +58,19 @@ fn odd_lengths_over_ipv6() -> Case {
         (0..9).fold(case, |case, len| {
             let tunnelled = tunnel(Over::V6, GNB_TEID).container_down(QFI).carrying(&packet(len, 63));
             case.send("n6", &from_router(&packet(len, 64)).padded()).expect("n3", &tunnelled)
+        })
+    })
+}
+
+fn every_length_over_ipv6() -> Case {
+    let packet = |len, ttl| ip6(SERVER_6, UE_6).ttl(ttl).udp(50_000, 40_000).filled(len);
+    // Of the user's packet: around multiples of what a sum takes in at once, and the longest.
+    let lengths =
+        [63, 64, 65, 67, 127, 128, 129, 130, 191, 192, 193, 255, 256, 257, 258, 511, 512, 1023, 1025, 1279, 1435, 1436];
+    case("UDP checksums over IPv6 are right for long packets, too.").with(OVER_6).then(|case| {
+        lengths.into_iter().fold(case, |case, len| {
+            let tunnelled = tunnel(Over::V6, GNB_TEID).container_down(QFI).carrying(&packet(len - 48, 63));
+            case.send("n6", &from_router(&packet(len - 48, 64))).expect("n3", &tunnelled)
         })
     })
 }
