@@ -195,6 +195,7 @@ impl Gateway for QueriedPlane {
                 plane.nat_mut().into_iter().for_each(|nat| nat.follow(on));
                 // What the in-kernel path counts has no marks.
                 plane.sessions_mut().open_kernel(!on);
+                plane.nat_mut().into_iter().for_each(|nat| nat.ask_cache(now));
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {
