@@ -12,10 +12,9 @@
 					     (user)->protocol == 4 || (user)->protocol == 41))
 
 #include "path.h"
+#include "check_acl.h"
 
 SHARED(places, weir_places, 1);
-SHARED(lists, weir_list, WEIR_LISTS);
-SHARED(hits, weir_hits, 1);
 
 // What an access frame's tags say.
 struct line {
@@ -139,63 +138,11 @@ static __always_inline int is_here(__u16 instance, const struct user *user)
 	return found != 0;
 }
 
-// Of four terms from `at` on, the first that matches; none: `found`.
-static __always_inline __u64 first_of_four(const struct weir_list *list, const int at, const struct user *user,
-					   __u32 traits, __u64 found)
-{
-#pragma unroll
-	for (int n = at + 3; n >= at; n--) {
-		const struct weir_term *term = &list->terms[n];
-		__u64 unlike = ((user->src6[0] ^ term->src[0]) & term->src_mask[0]) |
-			       ((user->src6[1] ^ term->src[1]) & term->src_mask[1]) |
-			       ((user->dst6[0] ^ term->dst[0]) & term->dst_mask[0]) |
-			       ((user->dst6[1] ^ term->dst[1]) & term->dst_mask[1]) |
-			       ((traits ^ term->traits) & term->traits_mask);
-		__u64 from = (__u16)(user->src_port - term->src_lo), to = (__u16)(user->dst_port - term->dst_lo);
-
-		// Numbers of which the compiler knows no bounds: of their comparison it would make a branch, and the verifier would
-		// follow each.
-		asm volatile("" : "+r"(from), "+r"(to));
-		__u64 outside = (term->src_span - from) >> 63 | (term->dst_span - to) >> 63;
-		__u64 hit = -(is_zero(unlike) & ~outside);
-
-		found ^= (found ^ n) & hit;
-		// One after the other: loads of all at once would not fit the stack.
-		asm volatile("" : "+r"(found) : : "memory");
-	}
-	return found;
-}
-
-static __always_inline const struct weir_term *first_term(const struct weir_list *list, const struct user *user,
-							  __u32 traits)
-{
-	__u64 found = WEIR_TERMS;
-	__u32 count = list->count;
-
-	if (count > 12)
-		found = first_of_four(list, 12, user, traits, found);
-	if (count > 8)
-		found = first_of_four(list, 8, user, traits, found);
-	if (count > 4)
-		found = first_of_four(list, 4, user, traits, found);
-	found = first_of_four(list, 0, user, traits, found);
-	return &list->terms[found <= WEIR_TERMS ? found : WEIR_TERMS];
-}
-
 // Asks a subscriber's lists; nothing is counted yet. 0: one of them is not here.
 static __always_inline int ask_lists(const struct weir_session *session, struct weir_scratch *packet)
 {
-	struct user *user = &packet->user;
 	struct decision *decision = &packet->decision;
-	__u32 from_it = packet->from_it;
-	__u32 ported = user->protocol == PROTO_UDP || user->protocol == PROTO_TCP ? WEIR_HAS_PORTS : 0;
-
-	if (!user->is6) {
-		user->src6[0] = user->dst6[0] = 0;
-		user->src6[1] = user->src;
-		user->dst6[1] = user->dst;
-	}
-	__u32 traits = user->protocol | (__u32)(user->tos >> 2) << 8 | (user->is6 ? 6U : 4U) << 16 | from_it | ported;
+	__u32 traits = traits_of_user(&packet->user, packet->from_it);
 
 #pragma unroll
 	for (int n = 0; n < 2; n++) {
@@ -203,19 +150,16 @@ static __always_inline int ask_lists(const struct weir_session *session, struct 
 
 		if (!number || decision->denied)
 			continue;
-		const struct weir_list *list = bpf_map_lookup_elem(&lists, &number);
+		const struct weir_term *term = rule_of_list(number, &packet->user, traits);
 
-		if (!list || !list->valid)
+		if (!term)
 			return 0;
-		const struct weir_term *term = first_term(list, user, traits);
-
 		decision->counters[n] = term->counter;
 		decision->denied = term->deny;
 	}
 	return 1;
 }
 
-// On this CPU: rules that are everybody's are counted on all at once.
 static __always_inline void count_hits(const struct decision *decision, __u16 bytes)
 {
 	__u32 zero = 0;
@@ -223,22 +167,8 @@ static __always_inline void count_hits(const struct decision *decision, __u16 by
 
 	if (!here || (decision->counters[0] & decision->counters[1]) == WEIR_NO_COUNTER)
 		return;
-	__u32 first = bpf_get_smp_processor_id() * here->counters;
-
-#pragma unroll
-	for (int n = 0; n < 2; n++) {
-		__u32 counter = decision->counters[n];
-
-		if (counter >= here->counters)
-			continue;
-		counter += first;
-		struct weir_hits *entry = bpf_map_lookup_elem(&hits, &counter);
-
-		if (entry) {
-			entry->packets++;
-			entry->bytes += bytes;
-		}
-	}
+	count_hit(decision->counters[0], here->counters, bytes);
+	count_hit(decision->counters[1], here->counters, bytes);
 }
 
 // What access lists decided, rate and usage of a packet that nothing else stands against: 0 if it goes on, else the verdict.

@@ -3,13 +3,12 @@
  * crates/bng/src/fast/record.rs, which asserts the same sizes and offsets. */
 #ifndef WEIR_RECORD_H
 #define WEIR_RECORD_H
+#include "acl.h"
 #include "shared.h"
 
-#define WEIR_TERMS 16       /* rules of an access list */
 #define WEIR_LISTS 512      /* access lists, by number */
 #define WEIR_OWN 16         /* the gateway's own addresses of a family that are in no subscriber's neighbourhood */
 #define WEIR_LENGTHS 4      /* lengths of subscribers' IPv6 prefixes */
-#define WEIR_NO_COUNTER 0xffffffff
 #define WEIR_LAYOUT 2       /* of a session, and in shared.h weir_cpu and the first four words of weir_config: one more with each change */
 
 /* Reasons to drop a packet. */
@@ -59,39 +58,6 @@ struct weir_session {
 /* Types of tags by number, as they lie in a frame: 0x8100, 0x88a8, 0x9100, none. */
 #define WEIR_TYPES 0x00000091a8880081ULL
 
-/* A rule of an access list: IPv4 addresses are the lower half's lower half. */
-struct weir_term {
-	__u64 src[2];
-	__u64 src_mask[2];
-	__u64 dst[2];
-	__u64 dst_mask[2];
-	__u32 traits;           /* protocol, DSCP, version, and WEIR_FROM_IT and WEIR_HAS_PORTS */
-	__u32 traits_mask;
-	__u16 src_lo;
-	__u16 src_span;
-	__u16 dst_lo;
-	__u16 dst_span;
-	__u32 counter;
-	__u32 deny;
-};
-
-/* Bits of traits. */
-#define WEIR_FROM_IT (1U << 24)
-#define WEIR_HAS_PORTS (1U << 25)
-
-/* First match first; the last one of all matches everything: what the list does otherwise. */
-struct weir_list {
-	__u32 valid;
-	__u32 count;            /* of rules, but for the last one */
-	struct weir_term terms[WEIR_TERMS + 1];
-};
-
-/* What a rule has matched on a CPU: of CPU 0 first, all rules of each. */
-struct weir_hits {
-	__u64 packets;
-	__u64 bytes;
-};
-
 /* Addresses that packets from subscribers are not forwarded to here. */
 struct weir_places {
 	__u32 valid;
@@ -110,6 +76,5 @@ WEIR_ASSERT(sizeof(struct weir_lane) == 64 && sizeof(struct weir_session) == 192
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, to) == 32 && __builtin_offsetof(struct weir_session, dscp) == 48);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, tags) == 63);
 WEIR_ASSERT(__builtin_offsetof(struct weir_session, down) == 64);
-WEIR_ASSERT(sizeof(struct weir_term) == 88 && sizeof(struct weir_list) == 1504);
-WEIR_ASSERT(sizeof(struct weir_hits) == 16 && sizeof(struct weir_places) == 9240);
+WEIR_ASSERT(sizeof(struct weir_places) == 9240);
 #endif

@@ -36,6 +36,7 @@
 
 mod bits;
 mod blocks;
+mod cache;
 mod config;
 mod expire;
 mod fragments;
@@ -53,6 +54,7 @@ mod translate;
 mod undo;
 
 pub use blocks::{BlockEvent, Ended};
+pub use cache::{Flow, FlowCache, LastUse, PublicRange};
 pub use config::{Config, Misconfigured, Pool, Timeouts};
 pub use hairpin::HairpinQueue;
 pub use hand_over::Unfit;

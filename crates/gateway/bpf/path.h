@@ -96,6 +96,7 @@ struct run {
 	struct weir_port *port;
 	struct weir_config *config;
 	__u32 tags;             // bytes of the frame's tags
+	__u64 now;              // when it was admitted, in ns
 };
 
 // Protocols beside UDP, TCP and ICMP that the gateway carries here, of which no ports are read.
@@ -186,24 +187,31 @@ static __always_inline int read_user(const void *at, const void *end, __u32 room
 	return at + sizeof(struct ip6) + 4 <= end && read_user6(at, room, user);
 }
 
+// 1 if it is 0, of which the compiler makes no branch.
+static __always_inline __u64 is_zero_plain(__u64 value)
+{
+	asm volatile("" : "+r"(value));
+	return ~(value | -value) >> 63;
+}
+
 static __always_inline int is_mine(const struct weir_port *port, __u32 address)
 {
-	__u32 hits = 0;
+	__u64 hits = 0;
 
 #pragma unroll
 	for (int n = 0; n < WEIR_ADDRESSES; n++)
-		hits |= port->v4[n] == address;
+		hits |= is_zero_plain(port->v4[n] ^ address);
 	// Places that are free are 0, which no packet is for.
 	return hits && address;
 }
 
 static __always_inline int is_mine6(const struct weir_port *port, const __u64 *address)
 {
-	__u32 hits = 0;
+	__u64 hits = 0;
 
 #pragma unroll
 	for (int n = 0; n < WEIR_ADDRESSES6; n++)
-		hits |= port->v6[n][0] == address[0] && port->v6[n][1] == address[1];
+		hits |= is_zero_plain((port->v6[n][0] ^ address[0]) | (port->v6[n][1] ^ address[1]));
 	return hits && (address[0] | address[1]);
 }
 
@@ -232,7 +240,8 @@ static __always_inline __u64 in_bucket(void *index, __u32 at, __u64 key, const i
 	for (int n = 0; n < WEIR_KEYS; n++) {
 		__u64 entry = *(const volatile __u64 *)&bucket->entries[n], unlike = (entry ^ key) >> below;
 
-		// All ones where nothing is unlike, without a branch.
+		// All ones where nothing is unlike, without a branch: none of the compiler's either.
+		asm volatile("" : "+r"(unlike));
 		found |= entry & (__u64)((__s64)(unlike - 1) >> 63);
 	}
 	return found;
@@ -291,14 +300,15 @@ static __always_inline void request(const void *at)
 	(void)*(const volatile __u8 *)at;
 }
 
-// From here on the session's packets are the user-space path's, until its worker gives it back.
-static __always_inline int hand_back(struct run *run, struct weir_session *session, __u32 number)
+// From here on the session's packets are the user-space path's, until its worker gives it back; `as`: WEIR_MOVING or
+// WEIR_FOR_FLOW.
+static __always_inline int hand_back_as(struct run *run, struct weir_session *session, __u32 number, const __u32 as)
 {
-	__u32 old = __sync_val_compare_and_swap(&session->state, WEIR_KERNEL, WEIR_MOVING), seen = old;
+	__u32 old = __sync_val_compare_and_swap(&session->state, WEIR_KERNEL, as), seen = old;
 
 	// Packets of a moment ago may have been counted in it.
 	if (old != WEIR_KERNEL && (old & WEIR_STATE) == WEIR_KERNEL)
-		seen = __sync_val_compare_and_swap(&session->state, old, WEIR_MOVING);
+		seen = __sync_val_compare_and_swap(&session->state, old, as);
 	if (seen == old && (old & WEIR_STATE) == WEIR_KERNEL) {
 		__u32 worker = session->worker;
 		struct weir_moved *list = bpf_map_lookup_elem(&moved, &worker);
@@ -311,6 +321,11 @@ static __always_inline int hand_back(struct run *run, struct weir_session *sessi
 		run->cpu->counts[WEIR_HANDED_BACK]++;
 	}
 	return OTHER;
+}
+
+static __always_inline int hand_back(struct run *run, struct weir_session *session, __u32 number)
+{
+	return hand_back_as(run, session, number, WEIR_MOVING);
 }
 
 // Whether a session's packet is taken here. One that is not is counted in the session's state, so that the worker gives

@@ -25,6 +25,7 @@
 #define WEIR_USER 0         /* its packets are the user-space path's; the bytes above count those left to it, modulo 2^24 */
 #define WEIR_KERNEL 1       /* its packets are taken here */
 #define WEIR_MOVING 2       /* handed back by the program; the worker takes it over */
+#define WEIR_FOR_FLOW 3     /* likewise, for a packet that translation has to see: it may return soon */
 #define WEIR_STATE 0xff
 #define WEIR_LEFT 0x100     /* one packet left to the user-space path */
 
@@ -52,7 +53,7 @@
 enum {
 	WEIR_UP_PACKETS, WEIR_UP_BYTES, WEIR_DOWN_PACKETS, WEIR_DOWN_BYTES, WEIR_OWN_REASON0, WEIR_OWN_REASON1,
 	WEIR_OWN_REASON2, WEIR_SPOOFED_SOURCE, WEIR_NO_HEADROOM, WEIR_HANDED_BACK, WEIR_OTHER, WEIR_DROPPED_BYTES,
-	WEIR_NO_EGRESS, WEIR_SAMPLES, WEIR_SAMPLED_NS,
+	WEIR_NO_EGRESS, WEIR_SAMPLES, WEIR_SAMPLED_NS, WEIR_OWN_REASON3,
 	WEIR_COUNTS = 22
 };
 

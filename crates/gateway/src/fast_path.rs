@@ -8,6 +8,8 @@
 //! | `record` | what they share with us, in Rust: layouts, asserted |
 //! | `path` | the maps, as memory: index of sessions, quiescence, counters |
 //! | `bucket` | token buckets on either side |
+//! | `lists` | access lists (`bpf/acl.h`, `bpf/check_acl.h`) |
+//! | `flows` | translated flows (`bpf/nat.h`, `bpf/translate.h`) |
 //! | `moving` | sessions on their way into the kernel and back |
 //! | `tables` | ports, routes and neighbours, as they are published |
 //! | `before` | what a process before has left |
@@ -21,8 +23,10 @@
 mod attach;
 mod before;
 mod bucket;
+mod flows;
 mod index; // what leads to a session
 mod left; // for who looks from outside
+mod lists;
 mod moving;
 mod owner;
 mod path;
@@ -32,7 +36,9 @@ mod tables;
 pub use attach::{Attached, FastPathMode, Ready, Standing, WantedPort, Wants, disengage, keep_past, open};
 pub use before::Before;
 pub use bucket::{Offset, bucket_from_kernel, bucket_to_kernel};
+pub use flows::{FlowMaps, Flows, RANGES, Translation, translation};
 pub use left::{Cleared, KernelPaths, PathInterface, PathOwner, PathProgram, PathView, clear, look};
+pub use lists::{List, NO_COUNTER, TERMS, Term, has_list, hits};
 pub use moving::{InKernel, InKernelSessions, Kernel};
 pub use path::{Counts, FastPath, FastPathError, ProgramSpec, cpus};
 pub use port::Moderation;

@@ -1,14 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 and IPv6 users over either transport.
+// The in-kernel path of known sessions: GTP-U out of the tunnel and into it, IPv4 and IPv6 users over either transport; access
+// lists of up to 16 rules, and translation of flows that have a mapping.
 //
 // Everything is decided before anything is written: what is not of the usual kind, or does not do with what stands in
 // the maps, goes on to the user-space path as it came. A packet of a known session that does so takes its session with it
 // (`hand_back`): packets behind it must not overtake it. Built by scripts/bpf.
 #include "record.h"
 #include "path.h"
+#include "check_acl.h"
+#include "translate.h"
 
 SHARED(sessions6, weir_session6, 1);
 SHARED(tunnels, weir_tunnel, 1);
+SHARED(plane, weir_plane, 1);
+
+// What is known of the packet under way, a CPU's own. Not on the stack, where the verifier would keep account of each value
+// and follow each path with others by itself.
+struct weir_scratch {
+	struct user user;
+	struct weir_readdressed way;
+	struct weir_rule rule;  // of a packet from a subscriber
+	struct weir_next next;
+	__u32 counter;          // of the access list's rule; WEIR_NO_COUNTER: there is none
+	__u32 counters;         // that there are
+	__u32 denied;
+	__u32 is_first;         // lists come before gates and rates: from the core
+} __attribute__((aligned(64)));
+
+SHARED(scratch, weir_scratch, WEIR_CPUS);
+
+static __always_inline struct weir_scratch *scratch_of(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&scratch, &cpu);
+}
+
+// What was written there is read from there.
+static __always_inline void forget(void)
+{
+	asm volatile("" : : : "memory");
+}
 
 struct gtpu {
 	__u8 flags, type;
@@ -127,10 +159,55 @@ static __always_inline void stamp(struct weir_session *session, __u8 place, __u6
 		tally->last = time;
 }
 
-// Gates, rates and usage of a packet that nothing else stands against: 0 if it goes on, else the verdict.
-static __always_inline int admit(struct run *run, struct weir_session *session, __u32 number,
-				 const struct weir_rule *rule, __u16 bytes)
+// What the access list of an instance makes of a packet; nothing is counted yet. 0: the list is not here. `from_it`:
+// WEIR_FROM_IT, or 0 of a packet to a subscriber.
+static __always_inline int ask_list(struct weir_scratch *packet, __u32 instance, __u32 from_it)
 {
+	__u32 zero = 0;
+	const struct weir_plane *functions = bpf_map_lookup_elem(&plane, &zero);
+
+	packet->counter = WEIR_NO_COUNTER;
+	packet->counters = 0;
+	packet->denied = 0;
+	packet->is_first = !from_it;
+	if (!functions || !functions->counters)
+		return 1;
+	packet->counters = functions->counters;
+	const struct weir_term *term = rule_of_list(instance, &packet->user, traits_of_user(&packet->user, from_it));
+
+	if (!term)
+		return 0;
+	packet->counter = term->counter;
+	packet->denied = term->deny;
+	return 1;
+}
+
+static __always_inline void count_rule(const struct weir_scratch *packet)
+{
+	count_hit(packet->counter, packet->counters, packet->user.total);
+}
+
+// Drops a packet for what comes behind the lists of those to subscribers.
+static __always_inline int refuse(struct run *run, const struct weir_scratch *packet, int reason)
+{
+	if (packet->is_first)
+		count_rule(packet);
+	return drop(run, reason, packet->user.total);
+}
+
+static __always_inline int deny(struct run *run, const struct weir_scratch *packet)
+{
+	count_rule(packet);
+	return drop(run, WEIR_ACL_DENIED, packet->user.total);
+}
+
+// Gates, rates, access lists and usage of a packet that nothing else stands against: 0 if it goes on, else the verdict. Packets
+// from subscribers are held against lists behind their rates, as workers do.
+static __always_inline int admit(struct run *run, struct weir_session *session, __u32 number,
+				 const struct weir_rule *rule, const struct weir_scratch *packet)
+{
+	__u16 bytes = packet->user.total;
+
 	if (trips(session, rule->tallies[0], bytes) || trips(session, rule->tallies[1], bytes))
 		return hand_back(run, session, number);
 	__u64 now = bpf_ktime_get_ns();
@@ -138,8 +215,11 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 	// Without anybody who reports what is counted, for a while only.
 	if (!is_attended(run, now))
 		return OTHER;
+	run->now = now;
+	if (packet->is_first && packet->denied)
+		return deny(run, packet);
 	if (rule->flags & WEIR_CLOSED)
-		return drop(run, WEIR_GATE_CLOSED, bytes);
+		return refuse(run, packet, WEIR_GATE_CLOSED);
 	now <<= 8;
 	struct weir_meter *first = meter_at(session, rule->meters[0]), *second = meter_at(session, rule->meters[1]);
 	__u64 cost = cost_of(first, bytes);
@@ -150,7 +230,7 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 		if (taken < 0)
 			return hand_back(run, session, number);
 		if (!taken)
-			return drop(run, rule->flags & WEIR_SESSION0 ? WEIR_SESSION_RATE : WEIR_FLOW_RATE, bytes);
+			return refuse(run, packet, rule->flags & WEIR_SESSION0 ? WEIR_SESSION_RATE : WEIR_FLOW_RATE);
 	}
 	if (rule->meters[1]) {
 		int taken = take(second, now, cost_of(second, bytes));
@@ -160,8 +240,10 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 		if (taken < 0)
 			return hand_back(run, session, number);
 		if (!taken)
-			return drop(run, rule->flags & WEIR_SESSION1 ? WEIR_SESSION_RATE : WEIR_FLOW_RATE, bytes);
+			return refuse(run, packet, rule->flags & WEIR_SESSION1 ? WEIR_SESSION_RATE : WEIR_FLOW_RATE);
 	}
+	if (packet->denied)
+		return deny(run, packet);
 	int ok = count(session, rule->tallies[0], bytes);
 
 	if (ok && !count(session, rule->tallies[1], bytes)) {
@@ -178,18 +260,22 @@ static __always_inline int admit(struct run *run, struct weir_session *session, 
 	}
 	stamp(session, rule->tallies[0], now);
 	stamp(session, rule->tallies[1], now);
+	count_rule(packet);
 	return 0;
 }
 
-// A rule that applies: with it, where its packet goes next.
-struct found {
-	struct weir_rule *rule;
-	struct weir_next *next;
-};
+// Gives a packet that goes on the other end of its flow, if it has one: 0, or the verdict.
+static __always_inline int translate(struct run *run, const struct weir_scratch *known, void *packet, const void *end,
+				     const int is_source)
+{
+	if (!known->way.is_there || readdress(packet, end, known->user.protocol, is_source, known->way.to))
+		return 0;
+	return drop(run, WEIR_NO_HEADROOM, known->user.total);
+}
 
-// What becomes of an uplink packet of a session: `found`, and 0; or the verdict.
+// The rule of an uplink packet of a session: a copy of it in `found`, and 0; or the verdict.
 static __always_inline int up4(struct run *run, struct weir_session *session, __u32 number, const struct user *user,
-			       __u32 traits, struct found *found)
+			       __u32 traits, struct weir_rule *found)
 {
 	__u32 which = match(&session->up.quad, user->dst, user->dst_port, traits, ~0U);
 
@@ -203,13 +289,12 @@ static __always_inline int up4(struct run *run, struct weir_session *session, __
 		if (user->dst_port == PORT_GTPU && user->protocol == PROTO_UDP && is_mine(run->port, user->dst))
 			return OTHER;
 	}
-	found->rule = rule;
-	found->next = route(rule->instance, user->src, user->dst);
+	*found = *rule;
 	return 0;
 }
 
 static __always_inline int up6(struct run *run, struct weir_session *session, __u32 number, const struct user *user,
-			       __u32 traits, struct found *found)
+			       __u32 traits, struct weir_rule *found)
 {
 	struct weir_session6 *half = bpf_map_lookup_elem(&sessions6, &number);
 
@@ -230,8 +315,7 @@ static __always_inline int up6(struct run *run, struct weir_session *session, __
 		if (user->dst_port == PORT_GTPU && user->protocol == PROTO_UDP && is_mine6(run->port, user->dst6))
 			return OTHER;
 	}
-	found->rule = rule;
-	found->next = route6(rule->instance, user->src6, user->dst6);
+	*found = *rule;
 	return 0;
 }
 
@@ -249,17 +333,33 @@ static __always_inline struct weir_session *record_of(__u32 number)
 	return session;
 }
 
+// The next station of an uplink packet, by the address it leaves with, in known->next; 0: there is none. A copy: it may stand in
+// one of four maps, and the verifier would follow each to the end.
+static __always_inline int next_up(struct weir_scratch *known)
+{
+	const struct user *user = &known->user;
+	__u32 source = known->way.is_there ? (__u32)known->way.to : user->src;
+	const struct weir_next *next = user->is6 ? route6(known->rule.instance, user->src6, user->dst6) :
+						   route(known->rule.instance, source, user->dst);
+
+	if (next)
+		known->next = *next;
+	return next != 0;
+}
+
 // A packet out of its tunnel: the user's packet is `at` bytes from the frame's start, of which so many are the datagram's.
 static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __u32 teid, __u8 qfi)
 {
 	struct xdp_md *ctx = run->ctx;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 length = length_of(ctx);
-	struct found found;
-	struct user user;
+	struct weir_scratch *known = scratch_of();
 
-	if (!read_user(data + at, end, room, &user))
+	if (!known || !read_user(data + at, end, room, &known->user))
 		return OTHER;
+	struct user *user = &known->user;
+
+	forget();
 	__u32 at_key = find(WEIR_KEY_TEID | (__u64)teid << WEIR_NUMBER_BITS), number = at_key - 1, hits = 0;
 
 	if (!at_key)
@@ -275,36 +375,53 @@ static __always_inline int uplink_user(struct run *run, __u32 at, __u32 room, __
 		return OTHER;
 	__u32 endpoint = first_of(hits) & (WEIR_ENDS - 1);
 
-	__u32 traits = traits_of(&user, endpoint, qfi);
-	int verdict = user.is6 ? up6(run, session, number, &user, traits, &found) :
-				 up4(run, session, number, &user, traits, &found);
+	__u32 traits = traits_of(user, endpoint, qfi);
+	struct weir_rule *rule = &known->rule;
+	struct weir_next *next = &known->next;
+	int verdict = user->is6 ? up6(run, session, number, user, traits, rule) :
+				  up4(run, session, number, user, traits, rule);
 
 	if (verdict)
 		return verdict;
-	struct weir_next *next = found.next;
-
-	if (!next || user.total > next->mtu || user.ttl < 2)
+	forget();
+	if (user->ttl < 2 || !ask_list(known, rule->instance, WEIR_FROM_IT))
 		return hand_back(run, session, number);
+	forget();
+	known->way.is_there = 0;
+	// What is dropped needs no mapping.
+	int is_refused = known->denied || rule->flags & WEIR_CLOSED;
+
+	if (!is_refused && !outward(user, rule->instance, session->handle, data + at, end, &known->way))
+		return hand_back_as(run, session, number, WEIR_FOR_FLOW);
+	forget();
+	if (!next_up(known) || user->total > next->mtu)
+		return hand_back(run, session, number);
+	forget();
 	__u32 tags = tags_of(next);
 
-	verdict = admit(run, session, number, found.rule, user.total);
+	verdict = admit(run, session, number, rule, known);
 	if (verdict)
 		return verdict;
-	__u8 dscp = found.rule->dscp;
+	stamp_flow(&known->way, 1, run->now);
+	verdict = translate(run, known, data + at, end, 1);
+	if (verdict)
+		return verdict;
+	forget();
+	__u8 dscp = rule->dscp;
 
-	if (cut(ctx, length - at - user.total) || bpf_xdp_adjust_head(ctx, at - 14 - tags))
-		return drop(run, WEIR_NO_HEADROOM, user.total);
+	if (cut(ctx, length - at - user->total) || bpf_xdp_adjust_head(ctx, at - 14 - tags))
+		return drop(run, WEIR_NO_HEADROOM, user->total);
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
 	void *behind = behind_tags(data, tags), *packet = behind + 14;
 
 	if (data + MOST_LINK > end || packet + sizeof(struct ip4) > end)
-		return drop(run, WEIR_NO_HEADROOM, user.total);
+		return drop(run, WEIR_NO_HEADROOM, user->total);
 	if (dscp != WEIR_NONE8)
-		mark(packet, user.is6, dscp);
-	decrement_ttl(packet, user.is6);
+		mark(packet, user->is6, dscp);
+	decrement_ttl(packet, user->is6);
 	put_link(data, behind, next, tags);
-	return send(run, next->port, WEIR_UP_PACKETS, user.total);
+	return send(run, next->port, WEIR_UP_PACKETS, user->total);
 }
 
 // A packet from access, over IPv4 or IPv6: `is6` is 0 or 1.
@@ -436,46 +553,66 @@ static __always_inline int downlink(struct run *run, __u8 is6)
 	struct xdp_md *ctx = run->ctx;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 length = length_of(ctx), at = 14 + run->tags, number;
-	struct user user;
+	struct weir_scratch *known = scratch_of();
 	int verdict;
 
-	if (!read_user(data + at, end, length - at, &user) || user.is6 != is6)
+	if (!known || !read_user(data + at, end, length - at, &known->user))
 		return OTHER;
-	if (user.is6) {
-		if (is_martian6(user.src6) || is_mine6(run->port, user.dst6))
+	struct user *user = &known->user;
+
+	forget();
+	if (user->is6 != is6)
+		return OTHER;
+	if (user->is6) {
+		if (is_martian6(user->src6) || is_mine6(run->port, user->dst6))
 			return OTHER;
-	} else if (is_martian(user.src) || is_mine(run->port, user.dst)) {
+	} else if (is_martian(user->src) || is_mine(run->port, user->dst)) {
 		return OTHER;
 	}
-	struct weir_session *session = session_of(run, &user, &number);
+	if (!inward(user, run->port->instance, data + at, end, &known->way))
+		return OTHER;
+	forget();
+	struct weir_session *session = session_of(run, user, &number);
 
 	if (!session || !is_taken(session))
 		return OTHER;
-	struct weir_rule *rule = down(run, session, number, &user, &verdict);
+	struct weir_rule *rule = down(run, session, number, user, &verdict);
 
 	if (!rule)
 		return verdict;
+	// What ends a connection is its worker's to see, and so is a flow that is another session's by now.
+	if (known->way.is_there && (known->way.session != session->handle || known->way.ends))
+		return hand_back_as(run, session, number, WEIR_FOR_FLOW);
 	struct weir_tunnel *tunnel = bpf_map_lookup_elem(&tunnels, &rule->tunnel);
 	__u32 overhead = rule->encap == WEIR_CONTAINER ? 44 : 36;
 
-	if (!tunnel || !tunnel->next.valid || user.ttl < 2)
+	if (!tunnel || !tunnel->next.valid || user->ttl < 2)
 		return hand_back(run, session, number);
 	__u32 over6 = tunnel->version == 6;
 
-	if (user.total + overhead + 20 * over6 > tunnel->next.mtu || (over6 && user.total > MOST_SUMMED))
+	if (user->total + overhead + 20 * over6 > tunnel->next.mtu || (over6 && user->total > MOST_SUMMED) ||
+	    !ask_list(known, run->port->instance, 0))
 		return hand_back(run, session, number);
+	forget();
 	__u32 tags = tags_of(&tunnel->next);
 
-	verdict = admit(run, session, number, rule, user.total);
+	verdict = admit(run, session, number, rule, known);
+	if (verdict == OTHER)
+		return OTHER;
+	// It came, whatever becomes of it: workers translate before anything else.
+	stamp_flow(&known->way, 0, run->now);
+	if (!verdict)
+		verdict = translate(run, known, data + at, end, 0);
 	if (verdict)
 		return verdict;
-	if (cut(ctx, length - at - user.total))
-		return drop(run, WEIR_NO_HEADROOM, user.total);
+	forget();
+	if (cut(ctx, length - at - user->total))
+		return drop(run, WEIR_NO_HEADROOM, user->total);
 	if (over6)
-		return overhead == 44 ? into_tunnel6(run, &user, tunnel, rule, 64, tags) :
-					into_tunnel6(run, &user, tunnel, rule, 56, tags);
-	return overhead == 44 ? into_tunnel(run, &user, tunnel, rule, 44, tags) :
-				into_tunnel(run, &user, tunnel, rule, 36, tags);
+		return overhead == 44 ? into_tunnel6(run, user, tunnel, rule, 64, tags) :
+					into_tunnel6(run, user, tunnel, rule, 56, tags);
+	return overhead == 44 ? into_tunnel(run, user, tunnel, rule, 44, tags) :
+				into_tunnel(run, user, tunnel, rule, 36, tags);
 }
 
 static __always_inline int known(struct run *run)

@@ -3,16 +3,20 @@
  * crates/upf/src/fast/record.rs, which asserts the same sizes and offsets. */
 #ifndef WEIR_RECORD_H
 #define WEIR_RECORD_H
+#include "acl.h"
+#include "nat.h"
 #include "shared.h"
 
 #define WEIR_ENDS 4         /* tunnel endpoints of a session */
 #define WEIR_CELLS 4        /* buckets, and counts, of a session */
+#define WEIR_LISTS WEIR_INSTANCES /* access lists: of each network instance one, which permits all where none is configured */
 #define WEIR_LAYOUT 1       /* of what the next process reads: a session, and in shared.h weir_cpu, the first four words of weir_config: one more with each change */
 
 /* Reasons to drop a packet. */
 #define WEIR_GATE_CLOSED WEIR_OWN_REASON0
 #define WEIR_FLOW_RATE WEIR_OWN_REASON1
 #define WEIR_SESSION_RATE WEIR_OWN_REASON2
+#define WEIR_ACL_DENIED WEIR_OWN_REASON3
 
 /* Bits of weir_rule.flags. */
 #define WEIR_CLOSED 1       /* a QER's gate is closed */
@@ -115,6 +119,12 @@ struct weir_tunnel {
 	__u8 spare[8];
 	__u8 header6[40];       /* IPv6, with payload length and traffic class 0 */
 	__u8 spare6[24];
+};
+
+/* Which functions the gateway has. */
+struct weir_plane {
+	__u32 counters;         /* rules of access lists that there are counts of; 0: there are no lists */
+	__u32 spare;
 };
 
 WEIR_ASSERT(sizeof(struct weir_tally) == 32);

@@ -115,6 +115,9 @@ gateway::port_section! {
 pub struct FastPath {
     /// Sessions there is room for in the kernel, 1 to 4,194,304; each takes 1.6 KB of memory. Others are the workers'.
     pub sessions: u32,
+    /// Translated flows (`[nat]`) there is room for in the kernel, up to 8,388,608, divided among workers; each takes about 100
+    /// bytes of memory. Others are the workers'. 0: all are.
+    pub flows: u32,
     /// How long the kernel goes on forwarding for known sessions when the gateway has ended, was killed or starts again;
     /// 0 seconds: not at all. Needs `n4.ledger`, by which the next start knows the sessions, and `bpf_folder`.
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
@@ -125,12 +128,13 @@ pub struct FastPath {
 
 impl Default for FastPath {
     fn default() -> Self {
-        Self { sessions: 65_536, keep_seconds: 60, bpf_folder: "/sys/fs/bpf".to_owned() }
+        Self { sessions: 65_536, flows: 262_144, keep_seconds: 60, bpf_folder: "/sys/fs/bpf".to_owned() }
     }
 }
 
 impl FastPath {
     const MOST: u32 = 1 << 22;
+    const MOST_FLOWS: u32 = 1 << 23;
 
     /// How long sessions go on without the process; none: not at all.
     pub fn keep(&self) -> Option<Duration> {
@@ -138,12 +142,17 @@ impl FastPath {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        if (1..=Self::MOST).contains(&self.sessions) {
-            return Ok(());
+        if !(1..=Self::MOST).contains(&self.sessions) {
+            let what = format!("room for {} sessions in the kernel", self.sessions);
+            let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
+            return Err(wrong(&[&"fast_path", &"sessions"], what, help));
         }
-        let what = format!("room for {} sessions in the kernel", self.sessions);
-        let help = format!("1 to {}; fast_path = \"off\" in each port for none", Self::MOST);
-        Err(wrong(&[&"fast_path", &"sessions"], what, help))
+        if self.flows > Self::MOST_FLOWS {
+            let what = format!("room for {} translated flows in the kernel", self.flows);
+            let help = format!("at most {}; 0 for none", Self::MOST_FLOWS);
+            return Err(wrong(&[&"fast_path", &"flows"], what, help));
+        }
+        Ok(())
     }
 }
 

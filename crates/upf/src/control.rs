@@ -153,6 +153,12 @@ impl Control {
     pub fn set_fast_path(&mut self, mut fast: fast::Publisher) {
         let plan = self.neighbourhood.plan();
         fast.publish(plan, &plan.compile());
+        if let Some(lists) = &self.lists {
+            fast.publish_lists(lists.reader().get(), 0, 0);
+        }
+        if let Some(addresses) = &self.nat {
+            fast.publish_ranges(&addresses.ranges());
+        }
         self.fast = Some(fast);
     }
 
@@ -193,7 +199,10 @@ impl Control {
 
     /// Packets and bytes by access rule since the lists were replaced last, in the order they are configured in, each list's default behind its rules.
     pub fn acl_hits(&self, counter: u32) -> (u64, u64) {
-        self.lists.as_ref().map_or((0, 0), |lists| lists.of(counter))
+        let Some(lists) = &self.lists else { return (0, 0) };
+        let (by_workers, first) = (lists.of(counter), lists.first());
+        let in_kernel = self.fast.as_ref().map_or((0, 0), |fast| fast.hits(first, counter));
+        (by_workers.0 + in_kernel.0, by_workers.1 + in_kernel.1)
     }
 
     /// The simulated control plane, if there is one.

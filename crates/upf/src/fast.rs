@@ -6,7 +6,7 @@
 //! | `bpf/fastpath.bpf.c`, `bpf/record.h` | the program, and what it shares with us |
 //! | `bpf/transport6.h`, `bpf/echo.h` | of it: GTP-U over IPv6; answers to Echo Requests without the process |
 //! | `record` | the same in Rust: layouts, asserted |
-//! | `path` | the program with its own maps, and its tables |
+//! | `path` | the program with its own maps, and its tables, access lists and public addresses |
 //! | `compile` | a session's record → the program's; why one stays in user space |
 //!
 //! The rest is [`gateway::fast_path`]. A session is in one place at a time. In the kernel, its buckets and counts are the program's, and those in the worker's
@@ -23,7 +23,7 @@ pub use compile::{Compiled, NotEligible, compile};
 pub use gateway::fast_path::{Counts, FastPathError, FastPort};
 pub(crate) use gateway::fast_path::{NUMBER_BITS, address_key, prefix_key};
 pub(crate) use path::state_before;
-pub use path::{FastPath, Publisher};
+pub use path::{FLOWS, FastPath, Publisher, Room};
 pub(crate) use record::{KEY_TEID, Meter, Tally};
 pub use record::{Session, Session6};
 
@@ -32,8 +32,6 @@ use crate::config::Config;
 /// Why a gateway of that configuration has no in-kernel path; none: it may have.
 pub fn why_not(config: &Config) -> Option<&'static str> {
     let reasons = [
-        (config.nat.is_some(), "addresses are translated ([nat])"),
-        (!config.acl.is_empty(), "there are access lists ([[acl]])"),
         (config.reassembly.is_some(), "fragments are put together ([reassembly])"),
         (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
     ];

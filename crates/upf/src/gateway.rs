@@ -1,11 +1,13 @@
 //! The user plane of one worker: which pipeline a burst takes, and commands from control.
 
+use std::sync::Arc;
+
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, Nat};
 use dataplane::reassemble::Reassembly;
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
-use gateway::fast_path::InKernelSessions as _;
+use gateway::fast_path::{Flows, InKernelSessions as _};
 use table::command::Inbox;
 use table::marks::Marks;
 use table::ring::Producer;
@@ -16,6 +18,7 @@ use wire::gtpu::Message;
 
 use crate::compile::Compiled;
 use crate::config::Role;
+use crate::fast::{FLOWS, FastPath};
 use crate::lane::{State, Upf};
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::Bounds;
@@ -82,6 +85,8 @@ pub enum Command {
     },
     /// Other public addresses and timeouts of translation.
     Nat(Box<nat::Change>),
+    /// Access lists are others: more sessions may be able to go into the kernel.
+    Lists,
     /// Other limits of what it answers and holds.
     Limits(crate::slow::LiveLimits),
     /// Answer so where an action sends subscribers elsewhere and names that number.
@@ -209,6 +214,26 @@ impl UserPlane {
         &mut self.state.sessions
     }
 
+    /// Has sessions and translated flows go into the kernel from now on, those that are there already too. `now` is the
+    /// worker's time.
+    pub fn set_fast_path(&mut self, path: Arc<FastPath>, worker: u16, now: u64) {
+        if let Some(nat) = &mut self.state.nat {
+            nat.set_cache(Box::new(Flows::new(path.clone(), FLOWS, worker)));
+        }
+        self.state.sessions.set_fast_path(path, worker, now);
+    }
+
+    /// All sessions come back from the kernel, with what they and their translated flows have done there until `now`.
+    pub fn leave_kernel(&mut self, now: u64) {
+        self.state.sessions.open_kernel(false);
+        self.ask_flows(now);
+    }
+
+    /// Has mappings know of packets of theirs that were translated in the kernel until `now`.
+    pub fn ask_flows(&mut self, now: u64) {
+        self.state.nat.iter_mut().for_each(|nat| nat.ask_cache(now));
+    }
+
     /// Marks the handles of a burst's sessions, which went through a pipeline.
     #[inline(never)]
     pub(crate) fn mark(&self, burst: &Burst<Upf>, marks: &mut Marks) {
@@ -301,6 +326,10 @@ impl UserPlane {
             Command::Nat(mut change) => {
                 state.nat.iter_mut().for_each(|nat| nat.change(&mut change));
                 Reply::Nat(change)
+            }
+            Command::Lists => {
+                state.sessions.try_all();
+                Reply::Done
             }
             Command::Limits(limits) => {
                 slow.set_limits(limits);

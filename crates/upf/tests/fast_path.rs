@@ -3,6 +3,8 @@
 //! A device with it gets every packet of every golden case: first the program, then, if it leaves the packet, the workers.
 //! What leaves, what is dropped and why, and what is counted must be what a device without it does.
 
+mod lists_and_flows; // access lists and translation
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +15,7 @@ use serde::Deserialize as _;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
 use upf::config::Config;
-use upf::fast::{Counts, FastPath, FastPort, Publisher};
+use upf::fast::{Counts, FastPath, FastPort, Publisher, Room};
 
 use crate::device::{Device, mac};
 use crate::golden_cases;
@@ -43,14 +45,25 @@ impl WithKernel {
     /// A device as `config` says, or none where the in-kernel path is not for it.
     fn new(config: Config) -> Result<Self, String> {
         let workers = config.workers.count;
-        let path = Arc::new(FastPath::load(1024, workers).map_err(|error| error.to_string())?);
+        let rules: usize = config.acl.iter().map(|acl| acl.rules.len() + 1).sum();
+        let counters = if rules > 0 { 2 * (rules as u32 + dataplane::acl::SPARE_COUNTERS) } else { 0 };
+        let room = Room { sessions: 1024, workers, counters, flows: if config.nat.is_some() { 1024 } else { 0 } };
+        let path = Arc::new(FastPath::load(room).map_err(|error| error.to_string())?);
         let ports = config.port.len();
         let macs = config.port.iter().map(|port| Ok((mac(&port.uri)?, port.name.clone())));
         let macs = macs.collect::<Result<_, String>>()?;
         (0..ports as u8).for_each(|port| path.set_egress(port, LOOPBACK).expect("there is a loopback"));
         let zero_sum6 = config.gtpu.zero_checksum_over_ipv6;
-        let publisher = Publisher::new(path.clone(), vec![None; ports]).with_zero_sum6(zero_sum6);
-        let mut device = Self { user_space: Device::new(config)?, path, publisher, sent: BTreeMap::new(), macs };
+        let publisher = || Publisher::new(path.clone(), vec![None; ports]).with_zero_sum6(zero_sum6);
+        let (user_space, shown) = (Device::new(config)?, publisher());
+        let mut device = Self { user_space, path: path.clone(), publisher: shown, sent: BTreeMap::new(), macs };
+        device.user_space.control().set_fast_path(publisher());
+        let (path, now) = (device.path.clone(), device.user_space.now());
+        let mut worker = 0;
+        device.user_space.rig().each_gateway(|gateway| {
+            gateway.set_fast_path(path.clone(), worker, now);
+            worker += 1;
+        });
         device.publish(0);
         device.path.set_running(device.is_for_kernel());
         device.enter();
@@ -100,7 +113,8 @@ impl Subject for WithKernel {
     }
 
     fn turn_to(&mut self, now: u64) {
-        self.user_space.rig().each_gateway(|gateway| gateway.sessions_mut().open_kernel(false));
+        let before = self.user_space.now();
+        self.user_space.rig().each_gateway(|gateway| gateway.leave_kernel(before));
         self.user_space.turn_to(now);
         self.enter();
     }
@@ -123,6 +137,9 @@ impl Subject for WithKernel {
                 self.user_space.settle();
             }
             XDP_REDIRECT => {
+                // When it came is this clock's time, whatever the kernel's has done until it is asked for.
+                let now = self.user_space.now();
+                self.user_space.rig().each_gateway(|gateway| gateway.ask_flows(now));
                 let from: [u8; 6] = run.packet[6..12].try_into().expect("six bytes");
                 let (_, out) = self.macs.iter().find(|(mac, _)| *mac == from).expect("a port of ours");
                 self.sent.entry(out.clone()).or_default().push(run.packet);
@@ -181,6 +198,12 @@ fn usage(counters: &Counters) -> BTreeMap<&String, u64> {
     counters.gateway.iter().filter(|(name, _)| counted(name)).map(|(name, value)| (name, *value)).collect()
 }
 
+/// Hits of access lists, and translation.
+fn functions(counters: &Counters) -> BTreeMap<&String, u64> {
+    let counted = |name: &str| name.starts_with("acl.") || name.starts_with("nat.");
+    counters.gateway.iter().filter(|(name, _)| counted(name)).map(|(name, value)| (name, *value)).collect()
+}
+
 /// What left by each port, whatever the order.
 fn outputs(outcome: &Outcome) -> BTreeMap<&String, Vec<&Vec<u8>>> {
     fn sorted(seen: &[testkit::pcap::Seen]) -> Vec<&Vec<u8>> {
@@ -216,7 +239,8 @@ fn compare(case: &golden_cases::Case, inputs: &BTreeMap<String, Vec<Seen>>) -> (
     if outputs(&kernel) != outputs(&plain) {
         faults.push(format!("{}: {:02x?}\nnot {:02x?}", case.name, outputs(&kernel), outputs(&plain)));
     }
-    let [ours, theirs] = [&kernel, &plain].map(|outcome| (drops(&outcome.counters), usage(&outcome.counters)));
+    let all = |counters| (drops(counters), usage(counters), functions(counters));
+    let [ours, theirs] = [all(&kernel.counters), all(&plain.counters)];
     if ours != theirs {
         faults.push(format!("{}: {ours:?}\nnot {theirs:?}", case.name));
     }
@@ -225,6 +249,13 @@ fn compare(case: &golden_cases::Case, inputs: &BTreeMap<String, Vec<Seen>>) -> (
 
 /// Cases with packets that must be the kernel's, whatever else is.
 const KERNELS: &[&str] = &[
+    "acl/before_and_behind_translation",
+    "acl/both_directions",
+    "acl/default_is_deny",
+    "nat/icmp_echo",
+    "nat/tcp_opens_and_closes",
+    "nat/timeouts_follow_packets",
+    "nat/udp_there_and_back",
     "downlink/ipv4_over_ipv4",
     "downlink/ipv6_over_ipv4",
     "downlink/any_address_of_the_prefix",

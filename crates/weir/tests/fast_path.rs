@@ -1,5 +1,5 @@
 //! Packets of known sessions through the kernel, between real Linux hosts: see `tests/net/fast_path.py` and
-//! `fast_path_core.py`, `fast_path_moves.py`, `fast_path_dies.py` for the pictures.
+//! `fast_path_core.py`, `fast_path_nat.py`, `fast_path_moves.py`, `fast_path_dies.py` for the pictures.
 
 use std::process::Command;
 
@@ -22,6 +22,8 @@ fn hosts_talk_through_the_kernel() {
     [["false", "ipv6"], ["true", "ipv4"]].into_iter().for_each(|how| run("fast_path.py", &how));
     // By a control plane of the script's own: gNB known, handovers, idle.
     run("fast_path_core.py", &[]);
+    // Behind one public address, held against a list.
+    run("fast_path_nat.py", &[]);
     // Killed, stopped, killed; each time started again, at 5,000 packets/s.
     run("fast_path_dies.py", &["true"]);
     // 10,000 packets/s of five sessions, which move 30 times.

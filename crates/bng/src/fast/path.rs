@@ -1,17 +1,16 @@
 //! The program, with what it has of the broadband gateway's own.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dataplane::acl::{AccessList, AccessLists, Action, Direction, PortRange, Rule};
-use dataplane::forward::{Forwarding, Plan, prefix4, prefix6};
-use gateway::fast_path::{self, FastPathError, FastPort, ProgramSpec};
+use dataplane::acl::AccessLists;
+use dataplane::forward::{Forwarding, Plan};
+use gateway::fast_path::{self, FastPathError, FastPort, List, ProgramSpec};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::record::{LAYOUT, LENGTHS, Lane, List, OWN, Places, Session, TERMS, Term, traits};
+use super::record::{LAYOUT, LENGTHS, Lane, OWN, Places, Session};
 use crate::steer::Directory;
 
 /// Places of its own maps.
@@ -57,15 +56,14 @@ impl FastPath {
             keys: 4,
             places: workers.max(1),
             maps: &[("places", 0), ("lists", 0), ("hits", counters.saturating_mul(fast_path::cpus()))],
-            reasons: ["acl_denied", "subscriber_rate", ""],
+            reasons: ["acl_denied", "subscriber_rate", "", ""],
         };
         Ok(Self { path: fast_path::FastPath::load(&spec, subscribers, workers)?, counters })
     }
 
     /// Whether the program has the access list of that number; of none (0) always.
     pub(super) fn has_list(&self, number: u16) -> bool {
-        let valid = || self.own(LISTS).get(number.into()).first().map_or(0, |word| word.load(Ordering::Relaxed));
-        number == 0 || valid() as u32 != 0
+        number == 0 || fast_path::has_list(self.own(LISTS), number)
     }
 
     /// Whether the program looks subscribers' prefixes of that length up.
@@ -76,12 +74,7 @@ impl FastPath {
 
     /// Packets and bytes that the rule of that counter has matched in the kernel.
     pub fn hits(&self, counter: u32) -> (u64, u64) {
-        let hits = self.own(HITS);
-        let on_each = (counter as usize..hits.len()).step_by(self.counters as usize).map(|at| hits.get(at));
-        on_each.filter(|_| counter < self.counters).fold((0, 0), |(packets, bytes), words| match words {
-            [p, b] => (packets + p.load(Ordering::Relaxed), bytes + b.load(Ordering::Relaxed)),
-            _ => (packets, bytes),
-        })
+        fast_path::hits(self.own(HITS), self.counters, counter)
     }
 
     /// A subscriber's record as the program has it now.
@@ -133,7 +126,7 @@ impl Publisher {
     pub fn publish_lists(&mut self, lists: &AccessLists) {
         let path = self.path().clone();
         let entries = lists.iter().filter(|(number, _)| usize::from(*number) < path.own(LISTS).len());
-        let entries = entries.map(|(number, list)| (number, list_entry(list).as_bytes().to_vec()));
+        let entries = entries.map(|(number, list)| (number, List::from(list).as_bytes().to_vec()));
         let new: Vec<_> = entries.filter(|(number, bytes)| self.lists.get(number) != Some(bytes)).collect();
         let changed: Vec<_> =
             new.iter().map(|(number, bytes)| (path.own(LISTS), usize::from(*number), bytes.clone())).collect();
@@ -149,63 +142,6 @@ impl Publisher {
             fast_path::write(&path, &[(path.own(PLACES), 0, bytes.clone())]);
             self.places = bytes;
         }
-    }
-}
-
-/// A list as the program has it; invalid where it has too many rules.
-fn list_entry(list: &AccessList) -> List {
-    let mut entry = List::new_zeroed();
-    let Some((rules, default)) = list.few(TERMS) else { return entry };
-    (entry.valid, entry.count) = (1, rules.len() as u32); // TERMS at most
-    entry.terms = [Term::NOTHING; TERMS + 1];
-    entry.terms.iter_mut().zip(rules).for_each(|(term, rule)| *term = term_of(rule));
-    let deny = u32::from(default.action == Action::Deny);
-    entry.terms[TERMS] = Term { counter: default.counter, deny, ..Term::NOTHING };
-    entry
-}
-
-fn term_of(rule: &Rule) -> Term {
-    let mut term = Term {
-        traits: 0,
-        traits_mask: 0,
-        counter: rule.counter,
-        deny: u32::from(rule.action == Action::Deny),
-        ..Term::NOTHING
-    };
-    let mut is =
-        |mask: u32, value: u32| (term.traits, term.traits_mask) = (term.traits | value, term.traits_mask | mask);
-    if let Some(protocol) = rule.protocol {
-        is(0xff, protocol.into());
-    }
-    if let Some(dscp) = rule.dscp {
-        is(0xff00, u32::from(dscp) << 8);
-    }
-    if let Some(direction) = rule.direction {
-        is(traits::FROM_IT, if direction == Direction::Up { traits::FROM_IT } else { 0 });
-    }
-    if rule.src_ports.is_some() || rule.dst_ports.is_some() {
-        is(traits::HAS_PORTS, traits::HAS_PORTS);
-    }
-    if let Some((address, _)) = rule.src.or(rule.dst) {
-        is(0xff << 16, if address.is_ipv4() { 4 << 16 } else { 6 << 16 });
-    }
-    let span = |range: Option<PortRange>| range.map_or((0, u16::MAX), |r| (r.first, r.last.saturating_sub(r.first)));
-    (term.src_lo, term.src_span) = span(rule.src_ports);
-    (term.dst_lo, term.dst_span) = span(rule.dst_ports);
-    (term.src, term.src_mask) = prefix(rule.src);
-    (term.dst, term.dst_mask) = prefix(rule.dst);
-    term
-}
-
-/// A prefix and its mask in halves.
-fn prefix(prefix: Option<(IpAddr, u8)>) -> ([u64; 2], [u64; 2]) {
-    let halves = |address: u128| [(address >> 64) as u64, address as u64];
-    match prefix {
-        None => ([0; 2], [0; 2]),
-        Some((IpAddr::V4(address), len)) => {
-            ([0, prefix4(address.into(), len).into()], [0, prefix4(u32::MAX, len).into()])
-        }
-        Some((IpAddr::V6(address), len)) => (halves(prefix6(address.into(), len)), halves(prefix6(u128::MAX, len))),
     }
 }
 

@@ -3,8 +3,6 @@
 pub use gateway::fast_path::Meter;
 use gateway::fast_path_records;
 
-/// Rules of an access list.
-pub const TERMS: usize = 16;
 /// The gateway's own addresses of a family that are in no subscriber's neighbourhood.
 pub const OWN: usize = 16;
 /// Lengths of subscribers' IPv6 prefixes.
@@ -23,12 +21,6 @@ pub mod flag {
     pub const MARKED: u8 = 16;
 }
 
-/// Bits of [`Term::traits`], beside protocol, DSCP and version.
-pub mod traits {
-    pub const FROM_IT: u32 = 1 << 24;
-    pub const HAS_PORTS: u32 = 1 << 25;
-}
-
 fast_path_records! {
     /// One direction of a subscriber: its policer, of which `own` is when a packet came last, in nanoseconds of the kernel's
     /// clock; what passed, IPv4 and IPv6.
@@ -38,13 +30,6 @@ fast_path_records! {
         state: u32, ipv4: u32, wan: u64, pd: u64, line: u32, mtu: u16, worker: u16, to: [u8; 6], from: [u8; 6],
         acl: [u16; 2], dscp: u64, classes: u32, flags: u8, overhead: u8, instance: u8, tags: u8, down: Lane, up: Lane,
     }
-    /// A rule of an access list; IPv4 addresses are the lower half's lower half.
-    Term {
-        src: [u64; 2], src_mask: [u64; 2], dst: [u64; 2], dst_mask: [u64; 2], traits: u32, traits_mask: u32,
-        src_lo: u16, src_span: u16, dst_lo: u16, dst_span: u16, counter: u32, deny: u32,
-    }
-    /// An access list; what no rule matches is the last entry's.
-    List { valid: u32, count: u32, terms: [Term; TERMS + 1], }
     /// Addresses that packets from subscribers are not forwarded to in the kernel.
     Places {
         valid: u32, lengths: [u8; LENGTHS], own4_count: u32, own6_count: u32, counters: u32, spare: u32, near4: [u64; 1024], near6: [u64; 64], own4: [u64; OWN], own6: [[u64; 3]; OWN],
@@ -58,28 +43,10 @@ impl Lane {
     }
 }
 
-impl Term {
-    /// Of no packet.
-    pub const NOTHING: Self = Self {
-        src: [0; 2],
-        src_mask: [0; 2],
-        dst: [0; 2],
-        dst_mask: [0; 2],
-        traits: u32::MAX,
-        traits_mask: u32::MAX,
-        src_lo: 0,
-        src_span: u16::MAX,
-        dst_lo: 0,
-        dst_span: u16::MAX,
-        counter: 0,
-        deny: 0,
-    };
-}
-
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Lane>() == 64 && size_of::<Session>() == 192 && offset_of!(Session, to) == 32);
     assert!(offset_of!(Session, dscp) == 48 && offset_of!(Session, tags) == 63 && offset_of!(Session, down) == 64);
-    assert!(size_of::<Term>() == 88 && size_of::<List>() == 1504 && size_of::<Places>() == 9240);
+    assert!(size_of::<Places>() == 9240);
     assert!(cfg!(target_endian = "little"));
 };

@@ -41,6 +41,7 @@ impl Nat {
 
     /// A mapping may have ended, or was refreshed since its timer was set.
     fn mapping_due(&mut self, id: LineId) {
+        self.use_elsewhere(id);
         let Some(mapping) = self.mapping(id).copied() else { return };
         let left = mapping.life(&self.lives).saturating_sub(self.now.wrapping_sub(mapping.last));
         if left == 0 {
@@ -70,6 +71,7 @@ impl Nat {
     /// Takes out a mapping whose timer is not set (any more).
     pub(super) fn remove(&mut self, id: LineId, mapping: &Mapping) {
         self.mapping_changed(id);
+        self.cache_removes(id);
         self.imported.iter_mut().for_each(|imported| imported.forget(mapping.known_as));
         self.inside.remove(mapping.out_key);
         self.outside.remove(mapping.in_key);

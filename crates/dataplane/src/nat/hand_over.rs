@@ -474,6 +474,8 @@ impl Nat {
         let at = u64::from(mapping.last) + u64::from(mapping.life(&self.lives));
         let timer = self.wheel.insert(at, id.0)?.0;
         *self.mapping_mut(id)? = Mapping { timer, ..mapping };
+        self.cache_is_quiet();
+        self.cache_enters(id);
         self.imported.as_mut()?.set(number, id);
         Some(())
     }

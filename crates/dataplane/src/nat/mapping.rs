@@ -17,7 +17,7 @@ pub(super) fn ticks(seconds: u32) -> u32 {
 }
 
 /// What was seen of a mapping's packets, as bits.
-mod seen {
+pub(super) mod seen {
     /// A packet from outside.
     pub const INWARD: u8 = 1;
     /// TCP: a segment outwards that opens nothing.

@@ -11,6 +11,7 @@ use table::wheel::Wheel;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use super::blocks::{BlockEvent, Blocks, NONE};
+use super::cache::Cache;
 use super::config::{Config, Misconfigured};
 use super::fragments::Fragments;
 use super::hand_over::{Changed, Imported};
@@ -82,6 +83,8 @@ pub struct Nat {
     pub(super) block_hold: u32,
     pub(super) refresh: bool,
     pub(super) fragments: Fragments,
+    /// Where packets are translated beside here.
+    pub(super) cache: Cache,
     /// While another process takes over: what has changed since it was exported.
     pub(super) changed: Option<Box<Changed>>,
     /// While this process takes over: what is known by which numbers there.
@@ -123,6 +126,7 @@ impl Nat {
             block_hold: ticks(config.block_hold),
             refresh: config.refresh_from_outside,
             fragments: Fragments::new(config.fragments, random),
+            cache: Cache::default(),
             changed: None,
             imported: None,
             random,
@@ -250,6 +254,7 @@ impl Nat {
         if self.mappings() >= self.most_mappings {
             return Err(drops::NAT_TABLE_FULL);
         }
+        self.cache_is_quiet();
         let (block, port) = self.port_for(flow)?;
         let entered = self.enter(flow, block, port);
         if entered.is_none() {
@@ -287,6 +292,7 @@ impl Nat {
         mapping.timer = timer.0;
         *self.mapping_mut(id)? = mapping;
         self.mapping_changed(id);
+        self.cache_enters(id);
         Some(id)
     }
 

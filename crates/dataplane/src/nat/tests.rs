@@ -2,6 +2,7 @@
 //! plain model, mappings in a map, blocks replayed from the log.
 
 mod blocks;
+mod cache;
 mod hand_over;
 mod model;
 mod reload;

@@ -117,6 +117,10 @@ impl Nat {
             self.map(&Flow { key: ticket.key, domain: ticket.domain, protocol, private: ip.src, port, session })?
         };
         let (flags, now) = (flags(protocol, ip, packet), self.now);
+        if flags & tcp::flag::SYN != 0 {
+            // What was seen before is of the connection before.
+            self.use_elsewhere(id);
+        }
         let mapping = self.mapping_mut(id).ok_or(drops::NAT_TABLE_FULL)?;
         let shorter = mapping.went_out(flags, now);
         let new = (mapping.public, mapping.public_port);

@@ -48,7 +48,7 @@ impl Before {
             let mut head = [0; HEAD];
             self.sessions.read(*number as usize, 0, &mut head);
             let state = u32::from(head.first().copied().unwrap_or_default());
-            [State::Kernel as u32, State::Moving as u32].contains(&state) && is_it(&head)
+            [State::Kernel, State::Moving, State::ForFlow].map(|state| state as u32).contains(&state) && is_it(&head)
         };
         (0..self.workers).filter_map(number).find(was_there)
     }

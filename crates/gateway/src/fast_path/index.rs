@@ -249,7 +249,7 @@ fn kind_of(key: u64) -> usize {
 }
 
 /// The two buckets of a table that a key may be in, of which the lowest `below` bits do not count.
-fn buckets(table: &SharedWords, key: u64, below: u32) -> [&[AtomicU64]; 2] {
+pub(super) fn buckets(table: &SharedWords, key: u64, below: u32) -> [&[AtomicU64]; 2] {
     let shift = 63 - table.len().trailing_zeros();
     let value = key >> below;
     [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93]

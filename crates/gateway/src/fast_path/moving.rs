@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use port::bpf::monotonic_ns;
 
-use super::{FastPath, Offset};
+use super::{FastPath, Offset, State};
 
 /// Where a session is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,10 +39,10 @@ impl InKernel {
         (self.is_there, self.back) = (false, 0);
     }
 
-    /// It goes there again after a while.
-    fn wait(&mut self) {
+    /// It goes there again after a while; after a short one if only translation had to see a packet of it.
+    fn wait(&mut self, is_for_flow: bool) {
         let time = milliseconds();
-        let soon = time.wrapping_sub(self.since) < SOON;
+        let soon = !is_for_flow && time.wrapping_sub(self.since) < SOON;
         self.returns = if soon { self.returns.saturating_add(1).min(DOUBLED) } else { 0 };
         self.back = time;
     }
@@ -228,7 +228,7 @@ pub trait InKernelSessions {
                 continue;
             }
             if let Some(place) = self.place_in_kernel(handle) {
-                place.wait();
+                place.wait(false);
                 self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
             }
         }
@@ -244,6 +244,15 @@ pub trait InKernelSessions {
                 if !self.is_in_kernel(handle) && self.place_in_kernel(handle).is_some_and(|place| place.back == 0) {
                     self.begin_to_enter(handle);
                 }
+            }
+        }
+    }
+
+    /// Has sessions go into the kernel that are not there: more of them may be able to now.
+    fn try_all(&mut self) {
+        for handle in 0..self.handles_end() {
+            if !self.is_in_kernel(handle) && self.place_in_kernel(handle).is_some() {
+                self.begin_to_enter(handle);
             }
         }
     }
@@ -265,9 +274,10 @@ pub trait InKernelSessions {
 
     /// As [`leave_kernel`](Self::leave_kernel), of one that goes there again after a while.
     fn leave_and_wait(&mut self, handle: u32) {
+        let stands = self.kernel().and_then(|kernel| Some(kernel.shared().stands(kernel.number(handle)?)));
         self.leave_kernel(handle);
         if let Some(place) = self.place_in_kernel(handle) {
-            place.wait();
+            place.wait(stands.is_some_and(|word| word & 0xff == State::ForFlow as u32));
         }
         if let Some(kernel) = self.kernel_mut() {
             kernel.waiting.push_back(handle);

@@ -53,7 +53,7 @@ pub struct ProgramSpec<'a> {
     /// Maps of the gateway's own, and entries where they are other than the object says; 0: as it says.
     pub maps: &'a [(&'static str, u32)],
     /// Names of the gateway's own reasons to drop a packet, in the order of their counters.
-    pub reasons: [&'static str; 3],
+    pub reasons: [&'static str; 4],
     /// Places of a session: 1 where each worker numbers its own, the number of workers where they share numbers.
     pub places: u16,
 }
@@ -81,7 +81,7 @@ pub enum FastPathError {
 pub struct FastPath {
     object: Object,
     layout: u32,
-    reasons: [&'static str; 3],
+    reasons: [&'static str; 4],
     workers: u16,
     /// A bit for each port that the program can send by.
     egress: [AtomicU64; PORT_WORDS],
@@ -123,7 +123,7 @@ pub struct Counts {
     /// The same downlink.
     pub down: (u64, u64),
     /// Packets dropped, by reason; a reason without a name is none.
-    pub dropped: [(&'static str, u64); 6],
+    pub dropped: [(&'static str, u64); 7],
     /// Octets of user packets dropped.
     pub dropped_bytes: u64,
     /// Times a session was handed back to user space.
@@ -556,8 +556,8 @@ impl FastPath {
             }
         }
         let [up, up_bytes, down, down_bytes, own0, own1, own2, rest @ ..] = sums;
-        let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, ..] = rest;
-        let [name0, name1, name2] = self.reasons;
+        let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, own3, ..] = rest;
+        let [name0, name1, name2, name3] = self.reasons;
         Counts {
             up: (up, up_bytes),
             down: (down, down_bytes),
@@ -565,6 +565,7 @@ impl FastPath {
                 (name0, own0),
                 (name1, own1),
                 (name2, own2),
+                (name3, own3),
                 ("spoofed_source", spoofed),
                 ("no_headroom", headroom),
                 ("no_egress", egress),

@@ -32,6 +32,8 @@ pub enum State {
     Kernel = 1,
     /// The program has handed it back; its state is still there.
     Moving = 2,
+    /// Likewise, with a packet that only translation has to see: it may return soon.
+    ForFlow = 3,
 }
 
 /// Values of [`Port::role`].

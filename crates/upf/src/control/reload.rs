@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use dataplane::acl::AccessLists;
-use dataplane::forward::InstanceId;
 use dataplane::nat;
+pub use dataplane::nat::PublicRange;
 
 use super::Control;
 use crate::config::{Config, ConfigError, acl, wrong};
@@ -19,9 +19,6 @@ pub struct Change {
     limits: Option<LiveLimits>,
     nat: Option<gateway::nat::Reload>,
 }
-
-/// Public addresses in a row: network instance, first, last.
-pub type PublicRange = (InstanceId, u32, u32);
 
 /// Keys of workers' limits.
 pub const LIMITS: [&str; 3] = ["gtpu.error_indications_per_second", "buffer.packets_per_subscriber", "buffer.seconds"];
@@ -73,6 +70,10 @@ impl Control {
     /// Translates by other addresses. Packets to new ones are brought to their worker.
     fn apply_nat(&mut self, addresses: nat::Addresses, changes: Vec<nat::Change>) {
         let before = self.nat.replace(addresses.clone());
+        // Before a worker gives ports of new ones.
+        if let Some(fast) = &mut self.fast {
+            fast.publish_ranges(&addresses.ranges());
+        }
         for (worker, instance, first, last) in before.iter().flat_map(|before| addresses.since(before)) {
             let routes = cover(first.into(), last.into(), 32)
                 .map(|(first, len)| Route::new(instance, IpAddr::V4((first as u32).into()), len)); // 32 bits
@@ -98,9 +99,15 @@ impl Control {
         }
         if let Some(lists) = change.lists {
             if let Some(live) = &mut self.lists {
+                if let Some(fast) = &mut self.fast {
+                    fast.publish_lists(&lists, live.next_first(), live.hits().len() / 2);
+                }
                 live.replace(lists);
             }
             self.links.iter().for_each(|link| link.waker.nudge());
+            if self.fast.is_some() {
+                self.links.iter_mut().for_each(|link| link.post(Command::Lists));
+            }
         }
         if let Some((addresses, changes)) = change.nat {
             self.apply_nat(addresses, changes);

@@ -36,6 +36,7 @@ pub enum NotEligible {
     NoTunnelDown,
     TunnelUp,
     InstanceRoutes,
+    AccessList,
 }
 
 impl fmt::Display for NotEligible {
@@ -59,6 +60,7 @@ impl fmt::Display for NotEligible {
             Self::NoTunnelDown => "packets from the core go on without a tunnel",
             Self::TunnelUp => "packets from access go on into a tunnel",
             Self::InstanceRoutes => "the network instance has more than 16 routes of IPv4 or of IPv6",
+            Self::AccessList => "the network instance's access list has more than 16 rules",
         })
     }
 }
@@ -122,6 +124,9 @@ pub fn compile(
     }
     if !path.has_instance(head.instance) {
         return Err(NotEligible::InstanceRoutes);
+    }
+    if !path.has_list(head.instance) {
+        return Err(NotEligible::AccessList);
     }
     let mut ends = [0; ENDS];
     ends.get_mut(..teids.len()).ok_or(NotEligible::TooManyEndpoints)?.copy_from_slice(teids);
@@ -214,6 +219,7 @@ fn rule(
         (result.meters.iter().any(|at| *at >= GROUP), NotEligible::TooManyQers),
         (result.tallies.iter().any(|at| *at >= GROUP), NotEligible::TooManyUrrs),
         (uplink && (action.tunnel != NONE || action.encap.kind != encap::NONE), NotEligible::TunnelUp),
+        (uplink && !path.has_list(action.instance.into()), NotEligible::AccessList),
         (!uplink && action.tunnel == NONE, NotEligible::NoTunnelDown),
         (!uplink && (action.encap.is_other() || action.encap.has_policy()), NotEligible::Tunnel),
         (!uplink && !path.has_tunnel(action.tunnel), NotEligible::Tunnel),

@@ -4,8 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dataplane::forward::{Forwarding, Plan};
-use gateway::fast_path::{self, Before, FastPathError, FastPort, ProgramSpec};
+use dataplane::acl::AccessLists;
+use dataplane::forward::{Forwarding, InstanceId, Plan};
+use dataplane::nat::PublicRange;
+use gateway::fast_path::{self, Before, FastPathError, FastPort, FlowMaps, List, ProgramSpec};
 use port::bpf::SharedWords;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -14,18 +16,40 @@ use super::record::{CELLS, LAYOUT, Meter, Session, Session6, Tally, Tunnel, ZERO
 /// Places of its own maps.
 const SESSIONS6: usize = 0;
 const TUNNELS: usize = 1;
+const PLANE: usize = 2;
+const LISTS: usize = 3;
+const HITS: usize = 4;
+/// Those of translated flows.
+pub const FLOWS: FlowMaps = FlowMaps { translation: 5, flows: 6, index: 7 };
 /// The most tunnels there is room for.
 const MOST_TUNNELS: u32 = 16_384;
 
 /// The in-kernel path of a user plane function: one for all its workers and ports.
 #[derive(Debug)]
-pub struct FastPath(fast_path::FastPath);
+pub struct FastPath {
+    path: fast_path::FastPath,
+    /// Rules of access lists whose hits are counted, on each CPU; 0: there are no lists.
+    counters: u32,
+}
+
+/// How much there is room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Sessions of all workers.
+    pub sessions: u32,
+    /// Workers.
+    pub workers: u16,
+    /// Counters of access lists' rules; 0: there are no lists, nor will there be.
+    pub counters: u32,
+    /// Translated flows of all workers.
+    pub flows: u32,
+}
 
 impl Deref for FastPath {
     type Target = fast_path::FastPath;
 
     fn deref(&self) -> &fast_path::FastPath {
-        &self.0
+        &self.path
     }
 }
 
@@ -36,33 +60,58 @@ impl AsRef<fast_path::FastPath> for FastPath {
 }
 
 impl FastPath {
-    /// Has the kernel verify and take the program, with room for `sessions` sessions of that many workers.
+    /// Has the kernel verify and take the program, with that much room.
     ///
     /// # Errors
     /// [`FastPathError`].
-    pub fn load(sessions: u32, workers: u16) -> Result<Self, FastPathError> {
+    pub fn load(room: Room) -> Result<Self, FastPathError> {
+        let Room { sessions, workers, counters, flows } = room;
+        let hits = counters.max(1).saturating_mul(fast_path::cpus());
         let spec = ProgramSpec {
             object: include_bytes!("../../bpf/fastpath.bpf.o"),
             layout: LAYOUT,
             session: size_of::<Session>(),
             keys: 3,
             places: 1,
-            maps: &[("sessions6", sessions.max(1)), ("tunnels", MOST_TUNNELS)],
-            reasons: ["gate_closed", "flow_rate", "session_rate"],
+            maps: &[
+                ("sessions6", sessions.max(1)),
+                ("tunnels", MOST_TUNNELS),
+                ("plane", 0),
+                ("lists", 0),
+                ("hits", hits),
+                ("translation", 0),
+                ("flows", flows.max(1)),
+                ("flow_index", FlowMaps::buckets(flows)),
+            ],
+            reasons: ["gate_closed", "flow_rate", "session_rate", "acl_denied"],
         };
-        fast_path::FastPath::load(&spec, sessions, workers).map(Self)
+        let path = fast_path::FastPath::load(&spec, sessions, workers)?;
+        if let Some(word) = path.own(PLANE).get(0).first() {
+            word.store(counters.into(), Ordering::SeqCst);
+        }
+        Ok(Self { path, counters })
+    }
+
+    /// Whether the program has the access list of a network instance, or needs none.
+    pub(super) fn has_list(&self, instance: InstanceId) -> bool {
+        self.counters == 0 || fast_path::has_list(self.own(LISTS), instance)
+    }
+
+    /// Packets and octets that the rule of that counter has matched in the kernel.
+    pub fn hits(&self, counter: u32) -> (u64, u64) {
+        fast_path::hits(self.own(HITS), self.counters, counter)
     }
 
     /// Puts a session in its place: see [`fast_path::FastPath::enter`].
     pub fn enter(&self, number: u32, (session, half): (&Session, &Session6), stood: u32) -> bool {
         let half = half.as_bytes().get(..if half.prefix == 0 { Session6::HEAD } else { size_of::<Session6>() });
         self.own(SESSIONS6).write(number as usize, 0, half.unwrap_or_default());
-        self.0.enter(number, session, stood)
+        self.path.enter(number, session, stood)
     }
 
     /// Takes a session out: its packets are the user-space path's when this returns, and its buckets and counts final.
     pub fn leave(&self, number: u32) -> ([Meter; CELLS], [Tally; CELLS]) {
-        self.0.leave(number);
+        self.path.leave(number);
         self.state(number)
     }
 
@@ -128,12 +177,14 @@ pub struct Publisher {
     path: Arc<FastPath>,
     tables: fast_path::Publisher<FastPath>,
     zero_sum6: bool,
+    /// What rules had matched when access lists were replaced last, by their counters.
+    hits_before: Vec<(u64, u64)>,
 }
 
 impl Publisher {
     /// Of these ports, by their numbers.
     pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
-        Self { tables: fast_path::Publisher::new(path.clone(), ports), path, zero_sum6: false }
+        Self { tables: fast_path::Publisher::new(path.clone(), ports), path, zero_sum6: false, hits_before: Vec::new() }
     }
 
     /// Tunnels over IPv6 go without UDP checksum (RFC 6935), or with one.
@@ -157,6 +208,29 @@ impl Publisher {
         let tunnels = tables.tunnels.iter().enumerate().map(|(id, tunnel)| (id, self.tunnel(tunnel, tables)));
         let tunnels = tunnels.map(|(at, entry)| (at, entry.as_bytes().to_vec())).collect();
         self.tables.publish_with(plan, tables, Some((TUNNELS, tunnels)));
+    }
+
+    /// The access lists are these from now on, of which rules count from `first` on, with `counters` at most; one with more
+    /// rules than the program takes is not there.
+    pub fn publish_lists(&mut self, lists: &AccessLists, first: u32, counters: u32) {
+        let map = self.path.own(LISTS);
+        self.hits_before = (first..first + counters).map(|counter| self.path.hits(counter)).collect();
+        let entry = |instance: usize| lists.of(instance as InstanceId).map_or(List::PERMITS_ALL, List::from);
+        let entries: Vec<_> = (0..map.len()).map(|at| (map, at, entry(at).as_bytes().to_vec())).collect();
+        fast_path::write(&self.path, &entries);
+    }
+
+    /// Packets and octets that a rule has matched in the kernel since lists were replaced last; `first`: their first counter.
+    pub fn hits(&self, first: u32, counter: u32) -> (u64, u64) {
+        let (packets, octets) = self.path.hits(first + counter);
+        let before = self.hits_before.get(counter as usize).copied().unwrap_or_default();
+        (packets.saturating_sub(before.0), octets.saturating_sub(before.1))
+    }
+
+    /// These are all public addresses from now on, those that are not given to subscribers any more, too.
+    pub fn publish_ranges(&mut self, ranges: &[PublicRange]) {
+        let entry = fast_path::translation(&self.path, FLOWS, ranges);
+        fast_path::write(&self.path, &[(self.path.own(FLOWS.translation), 0, entry.as_bytes().to_vec())]);
     }
 
     fn tunnel(&self, tunnel: &dataplane::forward::Tunnel, tables: &Forwarding) -> Tunnel {

@@ -203,6 +203,7 @@ impl Gateway for QueriedPlane {
                 } else {
                     sessions.reopen_kernel()
                 }
+                plane.nat_mut().into_iter().for_each(|nat| nat.ask_cache(now));
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-testkit::cases! { both_directions, default_is_deny, before_and_behind_translation }
+testkit::cases! { both_directions, default_is_deny, before_and_behind_translation, seventeen_rules }
 
 /// A question for the root's address (RFC 1035, 4.1).
 const QUESTION: [u8; 17] = [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
@@ -54,4 +54,16 @@ fn before_and_behind_translation() -> Case {
         .at(ms(1))
         .send("n6", &from_router(&ip4(SERVER, [203, 0, 113, 1]).udp(50_000, 65_501).filled(32)))
         .expect("n3", &down(&response(UE).ttl(63)))
+}
+
+fn seventeen_rules() -> Case {
+    let rules: Vec<String> = (1..=17).map(|n| format!("\"deny in udp from any to any port {}\"", 49_983 + n)).collect();
+    case("The last one of seventeen rules decides as the first one does.")
+        .with(&format!("acl = [{{ rules = [{}] }}]", rules.join(", ")))
+        .send("n3", &up(&request(UE)))
+        .send("n3", &up(&ip4(UE, SERVER).udp(40_000, 50_001).filled(32)))
+        .expect("n6", &to_router(&ip4(UE, SERVER).ttl(63).udp(40_000, 50_001).filled(32)))
+        .drops("uplink.check_acl.acl_denied", 1)
+        .counts("acl.16", 1)
+        .counts("acl.17", 1)
 }

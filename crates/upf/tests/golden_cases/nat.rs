@@ -5,6 +5,7 @@ use super::*;
 testkit::cases! {
     udp_there_and_back, tcp_and_its_segment_size, segment_size_over_ipv6, segment_size_of_what_waited, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
     other_protocols, ipv6_goes_as_it_is, no_port_left, a_block_goes_on_to_the_next, subscriber_to_subscriber, waiting_for_a_neighbour,
+    timeouts_follow_packets, tcp_opens_and_closes,
 }
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
@@ -199,4 +200,58 @@ fn waiting_for_a_neighbour() -> Case {
         .expect("n6", &eth(N6_MAC, [2, 0, 0, 0, 6, 253]).carrying(&seen(PORT)))
         .punts("resolve", 1)
         .punts("arp", 1)
+}
+
+fn timeouts_follow_packets() -> Case {
+    opened("A mapping lives as long as its subscriber's packets come, and for a while behind the last one.")
+        .with("nat.udp_unanswered_seconds = 2")
+        .with("nat.udp_seconds = 2")
+        .at(ms(1500))
+        .send("n3", &up(&request(UE)))
+        .expect("n6", &to_router(&seen(PORT)))
+        .at(ms(3000))
+        .send("n3", &up(&request(UE)))
+        .expect("n6", &to_router(&seen(PORT)))
+        .at(ms(4500))
+        .send("n6", &from_router(&answer(PORT)))
+        .expect("n3", &down(&response(UE).ttl(63)))
+        .at(ms(5500))
+        .send("n6", &from_router(&answer(PORT)))
+        .drops("downlink.translate_in.nat_no_mapping", 1)
+        .counts("nat.blocks", 1)
+}
+
+fn tcp_opens_and_closes() -> Case {
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    const FIN: u8 = 0x01;
+    let out = |flags| up(&ip4(UE, SERVER).tcp(40_000, 443).flags(flags).filled(9));
+    let seen = |flags| to_router(&ip4(PUBLIC, SERVER).ttl(63).tcp(PORT, 443).flags(flags).filled(9));
+    let back = |flags| from_router(&ip4(SERVER, PUBLIC).tcp(443, PORT).flags(flags).filled(9));
+    let come = |flags| down(&ip4(SERVER, UE).ttl(63).tcp(443, 40_000).flags(flags).filled(9));
+    nat("A TCP connection that is established may be silent for long, one that opens or closes may not (RFC 5382, REQ-5).")
+        .with("nat.tcp_opening_seconds = 1")
+        .send("n3", &out(SYN))
+        .expect("n6", &seen(SYN))
+        .at(ms(1))
+        .send("n6", &back(SYN | ACK))
+        .expect("n3", &come(SYN | ACK))
+        .at(ms(2))
+        .send("n3", &out(ACK))
+        .expect("n6", &seen(ACK))
+        .at(ms(3000))
+        .send("n6", &back(ACK))
+        .expect("n3", &come(ACK))
+        .at(ms(3001))
+        .send("n3", &out(FIN | ACK))
+        .expect("n6", &seen(FIN | ACK))
+        .at(ms(3002))
+        .send("n6", &back(FIN | ACK))
+        .expect("n3", &come(FIN | ACK))
+        .at(ms(3003))
+        .send("n3", &out(ACK))
+        .expect("n6", &seen(ACK))
+        .at(ms(4500))
+        .send("n6", &back(ACK))
+        .drops("downlink.translate_in.nat_no_mapping", 1)
 }
