@@ -29,8 +29,18 @@ use crate::lane::{Counts, State};
 use crate::modems::MAX_FLOWS;
 use crate::upstream::{ClusterCounts, UnitCounts};
 
-/// To be increased when what is written here changes, or its meaning.
-pub const LAYOUT: u64 = 1;
+/// Changes with what is written here.
+pub const LAYOUT: u64 = {
+    // To be increased when that changes, or its meaning, and no size does.
+    let meaning = 1;
+    let sizes = [size_of::<ClusterCounts>(), size_of::<UnitCounts>(), size_of::<GrantState>(), size_of::<WireCounts>()];
+    let (mut sum, mut at) = (meaning, 0);
+    while at < sizes.len() {
+        sum = sum * 4099 + sizes[at] as u64;
+        at += 1;
+    }
+    sum
+};
 
 /// What a worker is asked while another process takes over.
 #[derive(Debug)]

@@ -119,7 +119,10 @@ impl Arena {
         };
         let shape = config.shape();
         let region = region(shape.slots as usize * shape.stride as usize)?;
-        let depot = Mutex::new(if are_free { (0..config.slots).rev().collect() } else { Vec::new() });
+        // Of all slots from the start: giving some back allocates nothing.
+        let mut free = Vec::with_capacity(config.slots as usize);
+        free.extend((0..config.slots).rev().filter(|_| are_free));
+        let depot = Mutex::new(free);
         Ok(Arc::new(Self { region, shape, id, depot }))
     }
 

@@ -173,8 +173,11 @@ static __always_inline int answer_neighbour(struct run *run, __u32 at)
 	int is_group = bpf_be64_to_cpu(ip->dst[0]) >> 56 == 0xff;
 
 	if (run->port->any_mac || !is_mine6(run->port, wanted) || !is_for_port(run, data, end, is_group) ||
-	    !is_solicitation(data, ip, end, asker))
-		return is_group ? XDP_PASS : XDP_DROP;
+	    !is_solicitation(data, ip, end, asker)) {
+		__u64 own[2] = { bpf_be64_to_cpu(ip->dst[0]), bpf_be64_to_cpu(ip->dst[1]) };
+
+		return is_mine6(run->port, own) ? XDP_DROP : XDP_PASS;
+	}
 	__be64 to[2] = { ip->src[0], ip->src[1] };
 	__u32 flags = 0xe0; // router, solicited, override
 

@@ -98,7 +98,7 @@ pub struct Cleared {
     pub bpf_folder: String,
     /// Interfaces whose programs have gone.
     pub cleared: Vec<PathInterface>,
-    /// Interfaces left alone, for their process lives.
+    /// Interfaces left alone, for their process lives, or nobody knows whether it does.
     pub left: Vec<PathInterface>,
 }
 
@@ -120,7 +120,8 @@ pub fn clear(folder: &Path, is_meant: impl Fn(&PathInterface) -> bool, force: bo
     let kept = port::xdp::kept_in(folder)?;
     let mut done = Cleared { bpf_folder: folder.display().to_string(), cleared: Vec::new(), left: Vec::new() };
     for (view, kept) in views(&kept).into_iter().zip(&kept).filter(|(view, _)| is_meant(view)) {
-        if view.path.as_ref().is_some_and(|path| path.owner.alive) && !force {
+        // Of one whose maps cannot be read nobody knows whether it lives: it may be starting.
+        if view.path.as_ref().is_none_or(|path| path.owner.alive) && !force {
             done.left.push(view);
         } else {
             port::xdp::forget_kept(kept)?;

@@ -40,10 +40,11 @@ impl InKernel {
     }
 
     /// It goes there again after a while; after a short one if only translation had to see a packet of it.
-    fn wait(&mut self, is_for_flow: bool) {
-        let time = milliseconds();
-        let soon = !is_for_flow && time.wrapping_sub(self.since) < SOON;
-        self.returns = if soon { self.returns.saturating_add(1).min(DOUBLED) } else { 0 };
+    fn wait(&mut self, is_for_flow: bool, time: u32) {
+        let soon = time.wrapping_sub(self.since) < SOON;
+        let most = if is_for_flow { DOUBLED_FOR_FLOWS } else { DOUBLED };
+        // What other packets have earned stays.
+        self.returns = if soon { self.returns.max(self.returns.saturating_add(1).min(most)) } else { 0 };
         self.back = time;
     }
 }
@@ -150,6 +151,9 @@ const STILL: u64 = 10_000;
 /// within [`SOON`].
 const STAYS: u32 = 5;
 const DOUBLED: u8 = 8;
+/// The same of one that came back because translation had to see a packet: up to 40 ms, so that neither many new flows nor packets
+/// without a mapping move it all the time.
+const DOUBLED_FOR_FLOWS: u8 = 3;
 const SOON: u32 = 1000;
 /// How often waiting sessions are looked at, in nanoseconds, and how many then.
 const EVERY: u64 = 1_000_000;
@@ -223,12 +227,14 @@ pub trait InKernelSessions {
         let Some(kernel) = self.kernel_mut().filter(|kernel| kernel.is_closed) else { return };
         kernel.is_closed = false;
         kernel.shared().set_running(true);
-        for handle in 0..self.handles_end() {
+        let (end, time) = (self.handles_end(), milliseconds());
+        self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.reserve(end as usize));
+        for handle in 0..end {
             if self.is_in_kernel(handle) {
                 continue;
             }
             if let Some(place) = self.place_in_kernel(handle) {
-                place.wait(false);
+                place.wait(false, time);
                 self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
             }
         }
@@ -266,6 +272,10 @@ pub trait InKernelSessions {
 
     /// A session goes into the kernel when no packet of it is on its way to the worker any more.
     fn begin_to_enter(&mut self, handle: u32) {
+        if self.place_in_kernel(handle).is_some_and(|place| !place.is_linked) {
+            // The program counts what it leaves to user space of sessions that keys lead to. None ever stands so.
+            self.try_to_enter(handle, Some(u32::MAX));
+        }
         let Some(kernel) = self.kernel_mut().filter(|kernel| !kernel.is_closed) else { return };
         let Some(number) = kernel.number(handle) else { return };
         let entering = Entering::new(handle, kernel.shared(), kernel.shared().stands(number));
@@ -277,7 +287,7 @@ pub trait InKernelSessions {
         let stands = self.kernel().and_then(|kernel| Some(kernel.shared().stands(kernel.number(handle)?)));
         self.leave_kernel(handle);
         if let Some(place) = self.place_in_kernel(handle) {
-            place.wait(stands.is_some_and(|word| word & 0xff == State::ForFlow as u32));
+            place.wait(stands.is_some_and(|word| word & 0xff == State::ForFlow as u32), milliseconds());
         }
         if let Some(kernel) = self.kernel_mut() {
             kernel.waiting.push_back(handle);
@@ -370,10 +380,6 @@ fn send_waiting<S: InKernelSessions + ?Sized>(sessions: &mut S) {
         if time.wrapping_sub(place.back) < stays {
             sessions.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
             continue;
-        }
-        if !place.is_linked {
-            // The program counts what it leaves to user space of sessions that keys lead to. None ever stands so.
-            sessions.try_to_enter(handle, Some(u32::MAX));
         }
         sessions.begin_to_enter(handle);
     }

@@ -9,6 +9,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use frame::{Arena, PortCounters, PortHandover};
 
@@ -58,7 +59,7 @@ fn kept(number: Option<u64>) -> Result<u64, String> {
 
 impl XdpPort {
     pub(super) fn handover(&mut self) -> Result<PortHandover, String> {
-        let most = self.most_ready();
+        let most = self.most_braced();
         let live = self.live.as_mut().ok_or("its interface is gone")?;
         if self.arena.file().is_none() {
             return Err("its packet memory is this process's alone".to_owned());
@@ -71,6 +72,7 @@ impl XdpPort {
         };
         // What comes while no worker runs is received into what is ready then.
         live.queue.brace(most);
+        self.braced = Some(Instant::now());
         let live = &*live;
         let copies = || -> std::io::Result<Vec<OwnedFd>> {
             let own = [live.socket.copy()?, claim::descriptor(&live.hold)?];
@@ -133,6 +135,7 @@ impl XdpPort {
             counters: PortCounters::default(),
             lost: Lost::default(),
             looked: 0,
+            braced: None,
             counted: 0,
             skip: (0, 0),
             closed: false,

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frame::{Arena, Batch, Caps, Link, Pool, Port, PortCounters, PortHandover};
 
@@ -17,6 +17,8 @@ use crate::bpf::XdpMode;
 use crate::clock::coarse_now;
 use crate::iface::Iface;
 
+/// How long more slots than usual are kept ready for a process that takes over: it is refused or given up sooner.
+const BRACED_FOR: Duration = Duration::from_secs(330);
 /// How often the link and the kernel's counters are looked at, in nanoseconds.
 const WATCH_EVERY: u64 = 20_000_000;
 /// How often the kernel's counters are looked at while the worker sleeps between packets and hears of changes of the link.
@@ -49,6 +51,8 @@ pub struct XdpPort {
     /// What sockets before this one lost; less what the process before has counted of a socket that was handed over.
     pub(super) lost: Lost,
     pub(super) looked: u64,
+    /// Since when more slots than usual are kept ready, for another process that takes over.
+    pub(super) braced: Option<Instant>,
     /// When the kernel's counters were read.
     pub(super) counted: u64,
     /// Looks to let pass before the next attempt to open, and how many it was the last time.
@@ -90,6 +94,7 @@ impl XdpPort {
             counters: PortCounters::default(),
             lost: Lost::default(),
             looked: 0,
+            braced: None,
             counted: 0,
             skip: (0, 0),
             closed: false,
@@ -112,6 +117,12 @@ impl XdpPort {
     #[inline]
     fn check(&self, pool: &Pool) {
         assert!(Arc::ptr_eq(pool.arena(), &self.arena), "a pool of another arena");
+    }
+
+    /// Slots that may be kept ready while no worker runs: as [`most_ready`](Self::most_ready), but of what nobody uses now a
+    /// quarter at most, for other ports do the same.
+    pub(super) fn most_braced(&self) -> usize {
+        self.most_ready().min(self.arena.in_depot() / 4)
     }
 
     /// Slots kept ready to receive at most.
@@ -190,6 +201,12 @@ impl XdpPort {
             self.counters.tx_lost += unsafe { queue.recover(pool) } as u64;
         }
         // Else the slots are lost rather than shared.
+    }
+
+    /// Nobody takes over any more: no more slots are kept ready than usual.
+    fn relax(&mut self) {
+        self.braced = None;
+        self.live.iter_mut().for_each(|live| live.queue.relax());
     }
 
     /// Tries to open the interface that has the name now. It may not be ready, or taken, or unfit; then later looks try
@@ -314,6 +331,9 @@ impl Port for XdpPort {
         let now = coarse_now();
         if now.wrapping_sub(self.looked) >= WATCH_EVERY {
             (self.looked, self.counted) = (now, now);
+            if self.braced.is_some_and(|since| since.elapsed() > BRACED_FOR) {
+                self.relax();
+            }
             self.watch(pool);
         }
         let Some(live) = &mut self.live else { return };
@@ -399,7 +419,7 @@ impl Port for XdpPort {
     /// Where the other process has used the rings, what this one knows of them is wrong: the interface is opened again.
     fn come_back(&mut self, pool: &mut Pool) {
         self.check(pool);
-        self.live.iter_mut().for_each(|live| live.queue.relax());
+        self.relax();
         let Some(live) = self.live.take_if(|live| !live.queue.is_as_left()) else { return };
         let Live { queue, socket, attached, fit: _fit, hold: _hold, ifindex, .. } = live;
         self.let_go(queue, socket, attached, ifindex, pool);

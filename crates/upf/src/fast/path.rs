@@ -1,5 +1,6 @@
 //! The program, with what it has of the user plane function's own.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -179,12 +180,20 @@ pub struct Publisher {
     zero_sum6: bool,
     /// What rules had matched when access lists were replaced last, by their counters.
     hits_before: Vec<(u64, u64)>,
+    /// Access lists as the program has them, by network instance.
+    lists: HashMap<usize, Vec<u8>>,
 }
 
 impl Publisher {
     /// Of these ports, by their numbers.
     pub fn new(path: Arc<FastPath>, ports: Vec<Option<FastPort>>) -> Self {
-        Self { tables: fast_path::Publisher::new(path.clone(), ports), path, zero_sum6: false, hits_before: Vec::new() }
+        Self {
+            tables: fast_path::Publisher::new(path.clone(), ports),
+            path,
+            zero_sum6: false,
+            hits_before: Vec::new(),
+            lists: HashMap::new(),
+        }
     }
 
     /// Tunnels over IPv6 go without UDP checksum (RFC 6935), or with one.
@@ -216,8 +225,12 @@ impl Publisher {
         let map = self.path.own(LISTS);
         self.hits_before = (first..first + counters).map(|counter| self.path.hits(counter)).collect();
         let entry = |instance: usize| lists.of(instance as InstanceId).map_or(List::PERMITS_ALL, List::from);
-        let entries: Vec<_> = (0..map.len()).map(|at| (map, at, entry(at).as_bytes().to_vec())).collect();
-        fast_path::write(&self.path, &entries);
+        let entries = (0..map.len()).map(|at| (at, entry(at).as_bytes().to_vec()));
+        // While one is written its sessions go to their workers: only what differs is.
+        let new: Vec<_> = entries.filter(|(at, bytes)| self.lists.get(at) != Some(bytes)).collect();
+        let changed: Vec<_> = new.iter().map(|(at, bytes)| (map, *at, bytes.clone())).collect();
+        fast_path::write(&self.path, &changed);
+        self.lists.extend(new);
     }
 
     /// Packets and octets that a rule has matched in the kernel since lists were replaced last; `first`: their first counter.

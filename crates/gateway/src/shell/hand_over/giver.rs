@@ -430,12 +430,28 @@ fn freeze<P: Product>(
         Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts, last })
     });
     frozen.inspect_err(|_| {
+        // It may write to packet buffers that it was told nobody uses, as long as it lives.
+        if process.shell().shares_memory() {
+            part(link, pid);
+        }
         // If it has run for a moment, it has used what ports share with the kernel.
         process.standing().iter_mut().for_each(engine::Worker::come_back);
         if let Err(error) = process.go() {
             tracing::error!(target: "worker", event = "worker_lost", %error, "no thread for a worker after a failed take-over");
         }
     })
+}
+
+/// Waits until the other process has closed its end, which it does when it reads that this one has. One that does not could still
+/// write to packet buffers; this process may end no other (`seccomp`), so that somebody has to be told.
+fn part(link: &mut Link, pid: i32) {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    if !link.has_ended(PATIENCE) {
+        tracing::error!(
+            target: "process", event = "take_over_failed", pid,
+            "process {pid}, which was to take over, does not end: it may change packets that wait here; end it"
+        );
+    }
 }
 
 /// Sends what is left; when the workers had come to rest, in nanoseconds of their clock.

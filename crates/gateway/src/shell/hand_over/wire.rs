@@ -112,6 +112,25 @@ impl Link {
         Ok((peer.pid.as_raw_pid(), peer.uid.as_raw()))
     }
 
+    /// Says no more, and waits until the other end is closed. False: it was not in that time.
+    pub fn has_ended(&mut self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let _ = self.0.shutdown(std::net::Shutdown::Write);
+        let mut rest = [0; 4096];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.0.set_read_timeout(Some(left)).is_err() {
+                return false;
+            }
+            match self.0.read(&mut rest) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+
     /// Sends a message.
     ///
     /// # Errors
