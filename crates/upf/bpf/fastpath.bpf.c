@@ -3,9 +3,9 @@
 // lists of up to 16 rules, and translation of flows that have a mapping.
 //
 // Everything is decided before anything is written: what is not of the usual kind, or does not do with what stands in
-// the maps, goes on to the user-space path as it came. A packet of a known session that does so takes its session with it, if it
-// was looked up (not a fragment, nor one with options or extension headers: the worker takes it back then),
-// (`hand_back`): packets behind it must not overtake it. Built by scripts/bpf.
+// the maps, goes on to the user-space path as it came. A packet of a known session that does so takes its session with it
+// (`hand_back`): packets behind it must not overtake it. For fragments and packets with options or extension headers no session is
+// looked up: its worker takes the session back when they reach it. Built by scripts/bpf.
 #include "record.h"
 #include "path.h"
 #include "check_acl.h"
