@@ -407,7 +407,7 @@ impl Forwarding {
         }
     }
 
-    /// Spreads flows over next hops, as [`Plan::seed`] has it.
+    /// Spreads flows over next hops: another number in each router.
     pub fn seed(&self) -> u64 {
         self.seed
     }

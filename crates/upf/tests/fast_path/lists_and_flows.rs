@@ -82,7 +82,7 @@ impl Random {
     }
 
     /// What one of two subscribers sends.
-    fn from_ue(&mut self) -> Vec<u8> {
+    fn sent_by_ue(&mut self) -> Vec<u8> {
         let (ue, to) = (u8::from(self.is(3)), self.one(&[SERVER, SERVER, Ipv4Addr::new(198, 51, 100, 8), PUBLIC]));
         let (from, port) = (40_000 + self.below(6) as u16, self.one(&[50_000, 50_001, 53, 443, FIRST_PORT + 29]));
         let source = Ipv4Addr::new(10, 60, 0, 1 + if self.is(30) { 9 } else { ue });
@@ -102,7 +102,7 @@ impl Random {
     }
 
     /// What comes from the core.
-    fn to_ue(&mut self, is_translated: bool) -> Vec<u8> {
+    fn sent_to_ue(&mut self, is_translated: bool) -> Vec<u8> {
         let from = self.one(&[SERVER, SERVER, Ipv4Addr::new(198, 51, 100, 8)]);
         let public = FIRST_PORT + self.below(128) as u16;
         let is_public = is_translated && !self.is(10);
@@ -142,7 +142,8 @@ impl Random {
         let mut now = 0;
         for _ in 0..count {
             now += if self.is(40) { ms(300 + self.below(1500) as u64) } else { ms(1) };
-            let (port, packet) = if self.is(2) { ("n3", self.from_ue()) } else { ("n6", self.to_ue(is_translated)) };
+            let (port, packet) =
+                if self.is(2) { ("n3", self.sent_by_ue()) } else { ("n6", self.sent_to_ue(is_translated)) };
             let packet = if self.is(12) { self.change(&packet) } else { packet };
             case.inputs.entry(port.to_owned()).or_default().push(Seen { at: now, bytes: packet });
         }
