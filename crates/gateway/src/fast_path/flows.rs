@@ -48,7 +48,7 @@ const IN_AT: usize = 4;
 pub struct FlowMaps {
     /// How addresses are translated.
     pub translation: usize,
-    /// The flows.
+    /// Number of the map that has copies of mappings, by the end that a packet names.
     pub flows: usize,
     /// What leads to them.
     pub index: usize,

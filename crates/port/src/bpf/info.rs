@@ -9,7 +9,7 @@ use super::sys;
 /// A program in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Its number.
+    /// The number that the kernel gave it; no other program has it while this one is loaded.
     pub id: u32,
     /// Its name, at most 15 octets of it.
     pub name: String,

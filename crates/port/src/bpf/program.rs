@@ -17,7 +17,7 @@ pub enum ProgramType {
     SchedCls = 3,
     /// XDP.
     Xdp = 6,
-    /// Raw tracepoints.
+    /// It runs at a tracepoint, with its arguments as the kernel has them.
     RawTracepoint = 17,
 }
 

@@ -50,7 +50,7 @@ impl SharedWords {
     /// As [`named`](Self::named), of whatever size its values are.
     ///
     /// # Errors
-    /// As there.
+    /// [`BpfError`]: no map has that name, or it cannot be mapped.
     pub fn named_of_any(path: &Path) -> Result<Self, BpfError> {
         let failed = |source| BpfError::Map { what: "of that name", source };
         let fd = get_named(path).map_err(failed)?;

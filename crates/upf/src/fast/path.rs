@@ -38,7 +38,7 @@ pub struct FastPath {
 pub struct Room {
     /// Sessions of all workers.
     pub sessions: u32,
-    /// Workers.
+    /// How many workers share the maps.
     pub workers: u16,
     /// Counters of access lists' rules; 0: there are no lists, nor will there be.
     pub counters: u32,
