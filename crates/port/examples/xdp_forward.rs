@@ -28,9 +28,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() })?;
     let mut pool = Pool::new(&arena, slots as usize);
-    let open = |name: &str| -> Result<XdpPort, Box<dyn std::error::Error>> {
+    let mut open = |name: &str| -> Result<XdpPort, Box<dyn std::error::Error>> {
         let config = XdpConfig::from_uri(&format!("xdp:{name}").parse::<Uri>()?)?;
-        Ok(XdpPort::open(XdpConfig { netns: netns.clone().or(config.netns.clone()), ..config }, &arena)?)
+        Ok(XdpPort::open(XdpConfig { netns: netns.clone().or(config.netns.clone()), ..config }, &mut pool)?)
     };
     let mut ports = [open(from)?, open(to)?];
     for port in &ports {

@@ -77,7 +77,7 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
         }
         "pcap" => Box::new(Pcap::open(uri)?),
         "packet" => Box::new(Packet::open(uri, &cx.steer)?),
-        "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool.arena())?),
+        "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool)?),
         "tun" => Box::new(Tun::open(uri)?),
         "dpdk" => match DPDK.get() {
             Some(open) => open(uri, cx)?,

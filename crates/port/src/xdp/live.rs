@@ -10,7 +10,7 @@ use super::config::{Copying, XdpConfig};
 use super::handover::Numbers;
 use super::keep;
 use super::queue::{Queue, Rings};
-use super::socket::{Refusal, Socket, Spec, Step};
+use super::socket::{self, Refusal, Socket, Spec, Step, Unbound};
 use super::umem::{self, Umem};
 use super::{XdpError, memlock};
 use crate::PortError;
@@ -43,13 +43,14 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Opens the interface that has the name now.
+    /// Opens the interface that has the name now, with slots to receive into from the pool.
     pub(super) fn open(
         config: &XdpConfig,
         iface: &Iface,
-        arena: &Arena,
+        pool: &mut Pool,
         patience: Duration,
     ) -> Result<Self, PortError> {
+        let arena = pool.arena().clone();
         let doing = |what: &str| format!("{what} {}", config.interface);
         let system = |e| PortError::system(doing("looking at"), "CAP_NET_RAW", e);
         let shape = arena.shape();
@@ -86,14 +87,36 @@ impl Live {
             patience,
             file: arena.file().filter(|_| helper::registers_memory()),
         };
-        let (socket, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
-        let umem = umem_of(&socket, arena);
-        let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
+        let (unbound, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
+        // Before it is known whether the device will do without copies: slots that it can use in any case.
+        let umem = umem_of(config.copy != Copying::Copy, &arena);
+        let mut queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
+        queue.refill(pool);
+        let socket = match unbound.bind(iface, &spec) {
+            Ok(socket) => socket,
+            Err(refusal) => {
+                // SAFETY: never bound, and closed: the kernel has taken nothing from the rings.
+                unsafe { queue.recover(pool) };
+                return Err(said(refusal, config, &spec));
+            }
+        };
+        queue.set_umem(umem_of(socket.zero_copy(), &arena), pool);
         let attached = match (helper::client_of_process(), socket.lease()) {
-            (Some(helper), Some(lease)) => attach::attach_by(helper, config, lease)?,
+            (Some(helper), Some(lease)) => attach::attach_by(helper, config, lease),
             _ => {
                 let kept = keep::found(&config.interface, config.netns.as_deref());
-                attach::attach_with(config, socket.as_fd(), kept)?
+                attach::attach_with(config, socket.as_fd(), kept)
+            }
+        };
+        let attached = match attached {
+            Ok(attached) => attached,
+            Err(error) => {
+                drop(socket);
+                if socket::released(iface, ifindex, config.queue, patience) {
+                    // SAFETY: closed, and the kernel was seen to have let go of the queue.
+                    unsafe { queue.recover(pool) };
+                }
+                return Err(error);
             }
         };
         Ok(Self { queue, socket, attached, fit, hold, ifindex, unkicked: 0, stall: 0 })
@@ -121,7 +144,7 @@ impl Live {
             doing: format!("mapping the rings of {}", config.interface),
             source,
         })?;
-        let umem = umem_of(&socket, arena);
+        let umem = umem_of(socket.zero_copy(), arena);
         let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, (mtu + LINK_HEADER) as usize);
         let hold = claim::adopt(key, Claim::Queue(config.queue), listener);
         Ok(Some(Self { queue, socket, attached, fit, hold, ifindex: key.1, unkicked: 0, stall: 0 }))
@@ -171,8 +194,8 @@ impl Live {
 
 /// How the arena looks to a socket. A device needs contiguous pages, which only huge ones promise: without, buffers
 /// that lie across two pages are set aside.
-fn umem_of(socket: &Socket, arena: &Arena) -> Umem {
-    let boundary = match (socket.zero_copy(), arena.backing()) {
+fn umem_of(zero_copy: bool, arena: &Arena) -> Umem {
+    let boundary = match (zero_copy, arena.backing()) {
         (false, _) => 0,
         (true, frame::Backing::Huge) => HUGE_PAGE,
         (true, _) => 4096,
@@ -180,7 +203,7 @@ fn umem_of(socket: &Socket, arena: &Arena) -> Umem {
     Umem::new(arena.shape(), boundary)
 }
 
-fn open_socket(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Socket, Rings), Refusal>, PortError> {
+fn open_socket(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Unbound, Rings), Refusal>, PortError> {
     // SAFETY: the arena outlives the port, which keeps socket and rings together; see `XdpPort` on when it is for the slots.
     let first = unsafe { Socket::open(iface, spec) }?;
     match first {

@@ -73,14 +73,14 @@ pub(super) struct Lost {
 }
 
 impl XdpPort {
-    /// Opens the port. The first [`Port::service`] gives it slots to receive into.
+    /// Opens the port, with slots to receive into from the pool.
     ///
     /// # Errors
     /// [`PortError`], saying what to do.
-    pub fn open(config: XdpConfig, arena: &Arc<Arena>) -> Result<Self, PortError> {
+    pub fn open(config: XdpConfig, pool: &mut Pool) -> Result<Self, PortError> {
         let config = config.checked()?;
         let iface = Iface::open(&config.interface, config.netns.as_deref())?;
-        let live = Live::open(&config, &iface, arena, PATIENCE)?;
+        let live = Live::open(&config, &iface, pool, PATIENCE)?;
         let mac = iface.mac().unwrap_or_default();
         let mtu = iface.mtu().unwrap_or_default();
         let link = iface.link();
@@ -98,7 +98,7 @@ impl XdpPort {
             counted: 0,
             skip: (0, 0),
             closed: false,
-            arena: arena.clone(),
+            arena: pool.arena().clone(),
         })
     }
 
@@ -141,7 +141,7 @@ impl XdpPort {
             return;
         }
         if self.live.is_none() && there.is_some() {
-            self.reopen();
+            self.reopen(pool);
         }
         self.set_link(if self.live.is_some() { link } else { Link::Gone });
         let most = self.most_ready();
@@ -211,12 +211,12 @@ impl XdpPort {
 
     /// Tries to open the interface that has the name now. It may not be ready, or taken, or unfit; then later looks try
     /// again, ever less often, for an attempt costs milliseconds.
-    fn reopen(&mut self) {
+    fn reopen(&mut self, pool: &mut Pool) {
         if self.skip.0 > 0 {
             self.skip.0 -= 1;
             return;
         }
-        match Live::open(&self.config, &self.iface, &self.arena, Duration::ZERO) {
+        match Live::open(&self.config, &self.iface, pool, Duration::ZERO) {
             Ok(live) => {
                 self.live = Some(live);
                 self.mtu = self.iface.mtu().unwrap_or(self.mtu);

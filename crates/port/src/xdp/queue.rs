@@ -47,6 +47,16 @@ impl Queue {
         Self { rings, umem, receiving, sending, aside: Vec::new(), stock, usual: stock, longest }
     }
 
+    /// How the arena looks to the device, once that is known.
+    pub fn set_umem(&mut self, umem: Umem, pool: &mut Pool) {
+        match umem.uses_all() {
+            true => std::mem::take(&mut self.aside).into_iter().for_each(|slot| pool.give(slot)),
+            // No allocation afterwards, however many slots go aside.
+            false => self.aside.reserve(umem.slots()),
+        }
+        self.umem = umem;
+    }
+
     /// Where it stands, for another process: slots kept ready, and those the kernel has to receive into and to send
     /// from, a bit each. What is in the rings stands there.
     pub fn position(&self, out: &mut Vec<u64>) {
@@ -181,14 +191,14 @@ impl Queue {
         if room == 0 {
             return 0;
         }
-        let Self { rings, umem, sending, longest, .. } = self;
+        let Self { rings, umem, sending, longest, aside, .. } = self;
         batch.drain_front(room, |frame| {
             let len = frame.len();
             if len == 0 || len > *longest {
                 counters.tx_errors += 1;
                 return pool.give(frame);
             }
-            let frame = if umem.usable(frame.slot()) { Some(frame) } else { moved(umem, pool, frame) };
+            let frame = if umem.usable(frame.slot()) { Some(frame) } else { moved(umem, pool, aside, frame) };
             let Some(frame) = frame else {
                 counters.tx_errors += 1;
                 return;
@@ -267,25 +277,27 @@ impl Queue {
     }
 }
 
-/// The packet in another slot, one that the device can use; none when the pool has no such slot at hand.
+/// The packet in another slot, one that the device can use; none when the pool has no such slot at hand. Slots that it cannot
+/// use go aside, each once: of huge pages one in a thousand lies across two, of others every second.
 #[cold]
-fn moved(umem: &Umem, pool: &mut Pool, from: Frame) -> Option<Frame> {
-    let mut refused = Frame::none();
-    let mut to = pool.take()?;
-    if !umem.usable(to.slot()) {
-        // One slot in a thousand lies across; two in a row are one loss in a billion, and counted.
-        refused = to;
-        to = pool.take().unwrap_or(Frame::none());
-    }
-    pool.give(refused);
+fn moved(umem: &Umem, pool: &mut Pool, aside: &mut Vec<Frame>, from: Frame) -> Option<Frame> {
+    let to = loop {
+        match pool.take() {
+            Some(slot) if umem.usable(slot.slot()) => break Some(slot),
+            Some(slot) => aside.push(slot),
+            None => break None,
+        }
+    };
     let arena = pool.arena().clone();
-    let fits = !to.is_none() && umem.usable(to.slot()) && arena.write(&mut to, arena.bytes(&from));
-    pool.give(from);
-    if fits {
-        return Some(to);
-    }
-    pool.give(to);
-    None
+    let written = to.and_then(|mut to| match arena.write(&mut to, arena.bytes(&from)) {
+        true => Some(to),
+        false => {
+            pool.give(to);
+            None
+        }
+    });
+    aside.push(from);
+    written
 }
 
 #[cfg(test)]

@@ -88,6 +88,30 @@ impl std::fmt::Display for Step {
     }
 }
 
+/// A socket whose memory is registered and whose rings are mapped.
+pub struct Unbound {
+    fd: OwnedFd,
+    mappings: [Mapping; 4],
+    lease: Option<Lease>,
+}
+
+impl Unbound {
+    /// Binds it to the queue. A driver in zero-copy mode takes its first slots meanwhile, or when it is given a program, and
+    /// may never look again where it finds none: the fill ring is to have some before.
+    ///
+    /// # Errors
+    /// What the kernel said; the socket is closed, and the memory nobody's.
+    pub fn bind(self, iface: &Iface, spec: &Spec<'_>) -> Result<Socket, Refusal> {
+        let Self { fd, mappings, lease } = self;
+        match &lease {
+            Some(lease) => lease.bind(place(iface), spec),
+            None => bind(&fd, spec.ifindex, spec.queue, spec.copy, spec.patience),
+        }
+        .map_err(|source| Refusal { step: Step::Bind, source })?;
+        Ok(Socket { zero_copy: is_zero_copy(&fd), fd, _mappings: mappings, lease })
+    }
+}
+
 /// An open, bound socket and the mappings of its rings.
 pub struct Socket {
     fd: OwnedFd,
@@ -106,7 +130,7 @@ impl Socket {
     /// # Safety
     /// `spec.base` must be valid for `spec.bytes` until the socket is closed and [`released`]; the rings returned must
     /// not outlive the socket.
-    pub unsafe fn open(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Self, Rings), Refusal>, PortError> {
+    pub unsafe fn open(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Unbound, Rings), Refusal>, PortError> {
         let (fd, lease) = match helper::client_of_process() {
             Some(client) => {
                 let (answer, fd) = client.descriptor(&Request::XdpSocket(place(iface)))?;
@@ -128,7 +152,7 @@ impl Socket {
         lease: Option<Lease>,
         iface: &Iface,
         spec: &Spec<'_>,
-    ) -> Result<(Self, Rings), Refusal> {
+    ) -> Result<(Unbound, Rings), Refusal> {
         let at = |step| move |source| Refusal { step, source };
         match (&lease, spec.file) {
             (Some(lease), Some(file)) => lease.register(place(iface), spec, file),
@@ -144,12 +168,7 @@ impl Socket {
         // SAFETY: the rings were just made, of that size; the caller keeps them no longer than the socket, which keeps
         // the mappings. Nobody else takes our ends.
         let (rings, mappings) = unsafe { map_rings(&fd, spec.ring) }?;
-        match &lease {
-            Some(lease) => lease.bind(place(iface), spec),
-            None => bind(&fd, spec.ifindex, spec.queue, spec.copy, spec.patience),
-        }
-        .map_err(at(Step::Bind))?;
-        Ok((Self { zero_copy: is_zero_copy(&fd), fd, _mappings: mappings, lease }, rings))
+        Ok((Unbound { fd, mappings, lease }, rings))
     }
 
     /// A bound socket of another process with rings of `ring` entries, mapped here, too.
@@ -268,7 +287,8 @@ pub fn released(iface: &Iface, ifindex: u32, queue: u32, patience: Duration) -> 
         file: None,
     };
     // SAFETY: the page outlives the socket, which is in copy mode: closed means released. The rings go at once.
-    match unsafe { Socket::open(iface, &spec) } {
+    let opened = unsafe { Socket::open(iface, &spec) };
+    match opened.map(|opened| opened.and_then(|(unbound, _)| unbound.bind(iface, &spec))) {
         Ok(Ok(_)) => true,
         // Nothing to be bound to any more, so nothing that has our memory.
         Ok(Err(refusal)) => refusal.source.raw_os_error() == Some(libc::ENODEV),
@@ -488,7 +508,8 @@ mod tests {
             let iface = Iface::open("weir0", None).expect("made");
             assert!(released(&iface, ifindex, 0, moment));
             // SAFETY: the memory outlives the socket, and the rings go with it.
-            let open = unsafe { Socket::open(&iface, &spec) }.expect("no helper").expect("a socket");
+            let (unbound, _rings) = unsafe { Socket::open(&iface, &spec) }.expect("no helper").expect("a socket");
+            let open = unbound.bind(&iface, &spec).expect("bound");
             assert!(!released(&iface, ifindex, 0, moment), "it has the queue");
             drop(open);
             assert!(released(&iface, ifindex, 0, Duration::from_secs(2)));

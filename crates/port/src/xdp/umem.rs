@@ -56,6 +56,16 @@ impl Umem {
         self.slot_bytes.into()
     }
 
+    /// Slots.
+    pub fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
+    /// Whether every slot may be given to the device: in copy mode.
+    pub fn uses_all(&self) -> bool {
+        self.boundary == 0
+    }
+
     /// Whether a device may be given the slot: in zero-copy mode one that lies across two pages is refused (and its
     /// descriptor swallowed) unless both are contiguous to the device, which is sure inside a huge page only.
     #[inline]

@@ -152,7 +152,7 @@ impl Memory {
 
     /// Opens the port and gives it slots.
     pub fn open(&mut self, config: XdpConfig) -> XdpPort {
-        let mut port = XdpPort::open(config, &self.arena).expect("an AF_XDP port");
+        let mut port = XdpPort::open(config, &mut self.pool).expect("an AF_XDP port");
         port.kick(&mut self.pool);
         port.service(&mut self.pool);
         port

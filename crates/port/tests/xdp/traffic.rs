@@ -3,7 +3,7 @@
 use frame::{Batch, Port};
 use port::PortCounters;
 use port::bpf::{Asm, Program, ProgramType, Reg, XdpMode};
-use port::xdp::{SteerCounts, Steering, XdpConfig};
+use port::xdp::{SteerCounts, Steering, XdpConfig, XdpPort};
 
 use super::bench::{Memory, Net, packet, udp, until};
 
@@ -43,6 +43,23 @@ fn both_ways(net: &Net, config: XdpConfig) {
 fn bytes_are_exact_in_both_directions() {
     let net = Net::new("bytes");
     both_ways(&net, net.config("a0"));
+}
+
+/// A driver in zero-copy mode looks for slots when it is bound, and may never look again.
+#[test]
+fn there_are_slots_from_the_beginning() {
+    let net = Net::new("filled");
+    net.pair(0, 1);
+    let mut memory = Memory::new(1024);
+    let mut port = XdpPort::open(net.config("a0"), &mut memory.pool).expect("an AF_XDP port");
+    assert!(port.held() > 0 && memory.free() + port.held() == 1024);
+    let (tap, sent, mut batch) = (net.tap("b0"), packet(1, 100), Batch::new());
+    tap.send(&sent);
+    until("it came without a service", || port.rx_burst(&mut memory.pool, &mut batch) == 1);
+    assert_eq!(memory.arena.bytes(&batch.frames()[0]), sent);
+    memory.pool.give_all(&mut batch);
+    port.close(&mut memory.pool);
+    assert_eq!(memory.free(), 1024);
 }
 
 #[test]
