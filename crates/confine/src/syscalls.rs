@@ -313,7 +313,7 @@ const DPDK: &[c_long] = &[
 ];
 
 /// What opening ports takes beyond that.
-const HELPER: &[c_long] = &[libc::SYS_bind, libc::SYS_bpf, libc::SYS_setns];
+const HELPER: &[c_long] = &[libc::SYS_bind, libc::SYS_bpf, libc::SYS_setns, libc::SYS_socketpair];
 
 #[cfg(test)]
 mod tests {

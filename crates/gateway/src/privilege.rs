@@ -30,7 +30,7 @@ use port::helper::{Scope, ScopedPort};
 use port::{PortError, Uri};
 use rustix::event::PollFlags;
 
-pub use helper::{main_of_helper, running as helper};
+pub use helper::{for_another as helper_for_another, main_of_helper};
 use needs::setcap_line;
 pub use view::{ProcessesView, answer};
 

@@ -60,6 +60,11 @@ pub fn socket() -> Option<std::os::fd::BorrowedFd<'static>> {
     CLIENT.get().map(Client::socket)
 }
 
+/// Another socket to the helper of this process, if it has one: see [`Client::another`].
+pub fn another() -> Option<Result<std::os::fd::OwnedFd, PortError>> {
+    CLIENT.get().map(Client::another)
+}
+
 /// Whether the helper of this process registers packet memory: see [`Client::registering_memory`].
 pub fn registers_memory() -> bool {
     CLIENT.get().is_some_and(Client::registers_memory)

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context;
 use confine::status::Process;
 use confine::{Calls, Files, Mode};
+use port::PortError;
 use port::helper::{Client, Refusal, Scope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -27,9 +28,13 @@ const REGISTERS: &str = "--registers-memory=";
 /// The helper's process number.
 static PID: OnceLock<u32> = OnceLock::new();
 
-/// The helper of this process, if it has one: its process number, and the socket to it.
-pub fn running() -> Option<(u32, BorrowedFd<'static>)> {
-    PID.get().copied().zip(port::helper::socket())
+/// The helper of this process, if it has one: its process number, and another socket to it, for a process that takes over.
+///
+/// # Errors
+/// It gives none.
+pub fn for_another() -> Result<Option<(u32, OwnedFd)>, PortError> {
+    let socket = port::helper::another().transpose()?;
+    Ok(PID.get().copied().zip(socket))
 }
 
 /// A helper that this process has started, or taken over.

@@ -55,6 +55,14 @@ impl Client {
         self.ask(&Request::Report).map(|(answer, _)| answer.text)
     }
 
+    /// Another socket to the same helper, for a process that takes over what the helper keeps for this one.
+    ///
+    /// # Errors
+    /// It is gone, or there are as many as it serves.
+    pub fn another(&self) -> Result<OwnedFd, PortError> {
+        self.descriptor(&Request::Another).map(|(_, socket)| socket)
+    }
+
     /// For waiting until the helper is gone: then there is something to read.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

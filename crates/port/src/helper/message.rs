@@ -53,6 +53,8 @@ pub(crate) enum Request {
     Release(u64),
     /// What the helper says of itself.
     Report,
+    /// A socket to the helper, beside the reply, for a process that takes over: each has replies of its own.
+    Another,
 }
 
 /// What a request brought, besides descriptors.
@@ -160,6 +162,7 @@ impl Request {
             }
             Self::Release(lease) => out(8).number(*lease),
             Self::Report => out(9),
+            Self::Another => out(17),
             Self::XdpRegister { socket, place, bytes, chunk, headroom } => {
                 out(10).number(*socket).place(place).number(*bytes).number((*chunk).into()).number((*headroom).into())
             }
@@ -234,6 +237,7 @@ impl Request {
                 Self::HostTap(HostTapConfig { place, mac, mtu: input.small()?, addresses: input.prefixes()? })
             }
             16 => Self::HostRoutes { place: input.place()?, add: input.number()? != 0, prefixes: input.prefixes()? },
+            17 => Self::Another,
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -254,7 +258,7 @@ impl Request {
             | Self::HostTap(HostTapConfig { place, .. })
             | Self::HostRoutes { place, .. }
             | Self::XdpReleased { place, .. } => Some(place),
-            Self::Release(_) | Self::Report => None,
+            Self::Release(_) | Self::Report | Self::Another => None,
         }
     }
 }

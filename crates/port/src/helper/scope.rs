@@ -141,7 +141,7 @@ fn kinds(request: &Request) -> &'static [Kind] {
         | Request::XdpReleased { .. } => &[Kind::Xdp],
         Request::Tun { .. } | Request::TunMtu { .. } => &[Kind::Tun],
         Request::HostTap(_) | Request::HostRoutes { .. } => &[Kind::Host],
-        Request::Interface(_) | Request::Release(_) | Request::Report => &Kind::ALL,
+        Request::Interface(_) | Request::Release(_) | Request::Report | Request::Another => &Kind::ALL,
     }
 }
 
@@ -218,6 +218,12 @@ pub enum Refusal {
         /// How many may be open.
         most: usize,
     },
+    /// Sockets to the helper were asked for, and none was closed.
+    #[error("more than {most} sockets to the helper at one time")]
+    TooManySockets {
+        /// How many may be open.
+        most: usize,
+    },
     /// Leases were taken and not given back.
     #[error("more than {most} leases at one time")]
     TooManyLeases {
@@ -241,6 +247,7 @@ impl Refusal {
             Self::OtherMemory => "other_memory",
             Self::TooManyRegistrations { .. } => "too_many_registrations",
             Self::TooManyLeases { .. } => "too_many_leases",
+            Self::TooManySockets { .. } => "too_many_sockets",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The helper's end: one request after the other, until the other end is gone.
+//! The helper's end: one request after the other, until the other end is gone. A process that takes over has an end of its own
+//! ([`Request::Another`]), as long as both live: then until both are gone.
 //!
 //! Whatever the other end asks for, this process waits at most [`LONGEST_WAIT`] for a request and keeps at most what
 //! [`Scope`] allows.
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 
 use super::client::{receive, send};
 use super::memory::Registrations;
@@ -34,6 +35,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// had while interfaces are removed and made again.
 const MOST_BOUND: usize = 4096;
 
+/// Sockets to the helper at one time: of a process and of one that takes over, and of such that have just failed.
+const MOST_ENDS: usize = 4;
+
 /// What the process at the other end has, until it gives it back or is gone.
 enum Held {
     Fit { _fit: Fit },
@@ -54,6 +58,8 @@ fn open(place: &Place) -> Result<Iface, PortError> {
 }
 
 struct Server<'a> {
+    /// This end of each socket.
+    ends: Vec<OwnedFd>,
     scope: &'a Scope,
     report: &'a dyn Fn() -> String,
     refused: &'a dyn Fn(&Refusal),
@@ -79,6 +85,7 @@ pub fn serve(
     refused: &dyn Fn(&Refusal),
 ) -> io::Result<()> {
     let mut server = Server {
+        ends: vec![socket.try_clone()?],
         scope,
         report,
         refused,
@@ -89,54 +96,84 @@ pub fn serve(
         bound: VecDeque::new(),
         moderator: Moderator::default(),
     };
-    let end = server.run(socket);
+    let end = server.run();
     // The latest first, as they were made one upon the other.
     while server.held.pop_last().is_some() {}
     end
 }
 
 impl Server<'_> {
-    fn run(&mut self, socket: &OwnedFd) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
+        while !self.ends.is_empty() {
+            for n in self.wait()?.into_iter().rev() {
+                match self.serve_one(n) {
+                    Ok(true) => {}
+                    // What the others may have is theirs.
+                    Err(error) if self.ends.len() == 1 => return Err(error),
+                    Ok(false) | Err(_) => drop(self.ends.remove(n)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request that has come by the end of that place. False: its other end is gone.
+    fn serve_one(&mut self, n: usize) -> io::Result<bool> {
+        let (octets, beside) = match receive(&self.ends[n]) {
+            Ok(got) if got.0.is_empty() => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
+            other => other?,
+        };
+        for descriptor in &beside {
+            // Closing the last descriptor of a TCP connection that lingers would wait for its other end.
+            let _ = sockopt::set_socket_linger(descriptor, None);
+        }
+        let Ok((sequence, request)) = Request::read(&octets) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a request that is none"));
+        };
+        let mut descriptors = Vec::new();
+        let reply = self.answer(&request, &beside, &mut descriptors);
+        if let Err(PortError::Refused(refusal)) = &reply
+            && self.told.insert(refusal.name())
+        {
+            (self.refused)(refusal);
+        }
+        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        match send(&self.ends[n], &message::write_reply(sequence, &reply), &descriptors) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Places of the ends by which there is a request, or whose other end is gone. Until then it sees to interfaces.
+    fn wait(&mut self) -> io::Result<Vec<usize>> {
         loop {
-            self.see_to_interfaces(socket)?;
-            let (octets, beside) = match receive(socket) {
-                Ok(got) if got.0.is_empty() => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-                other => other?,
-            };
-            for descriptor in &beside {
-                // Closing the last descriptor of a TCP connection that lingers would wait for its other end.
-                let _ = sockopt::set_socket_linger(descriptor, None);
-            }
-            let Ok((sequence, request)) = Request::read(&octets) else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a request that is none"));
-            };
-            let mut descriptors = Vec::new();
-            let reply = self.answer(&request, &beside, &mut descriptors);
-            if let Err(PortError::Refused(refusal)) = &reply
-                && self.told.insert(refusal.name())
-            {
-                (self.refused)(refusal);
-            }
-            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            match send(socket, &message::write_reply(sequence, &reply), &descriptors) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                other => other?,
+            let until = self.moderator.turn(Instant::now());
+            let until = until
+                .map(|until| Timespec { tv_sec: until.as_secs().cast_signed(), tv_nsec: until.subsec_nanos().into() });
+            let mut polled: Vec<_> = self.ends.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
+            match poll(&mut polled, until.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => {
+                    let is_ready = |(n, polled): (usize, &PollFd<'_>)| (!polled.revents().is_empty()).then_some(n);
+                    return Ok(polled.iter().enumerate().filter_map(is_ready).collect());
+                }
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Until there is a request, or the other end is gone.
-    fn see_to_interfaces(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        while let Some(until) = self.moderator.turn(Instant::now()) {
-            let until = Timespec { tv_sec: until.as_secs().cast_signed(), tv_nsec: until.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&until)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
+    /// Makes a socket to this helper: its other end.
+    fn another_end(&mut self) -> Result<OwnedFd, PortError> {
+        if self.ends.len() >= MOST_ENDS {
+            return Err(Refusal::TooManySockets { most: MOST_ENDS }.into());
         }
-        Ok(())
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(|errno| {
+                PortError::System { doing: "making a socket to the helper".to_owned(), source: errno.into() }
+            })?;
+        self.ends.push(ours);
+        Ok(theirs)
     }
 
     /// `beside` came with the request, `out` goes with the reply.
@@ -197,6 +234,10 @@ impl Server<'_> {
                 Ok(Answer::default())
             }
             Request::Report => Ok(Answer { text: (self.report)(), ..Answer::default() }),
+            Request::Another => {
+                out.push(self.another_end()?);
+                Ok(Answer::default())
+            }
         }
     }
 
@@ -219,22 +260,46 @@ impl Server<'_> {
                 registered.map_err(|source| PortError::System { doing: "registering memory".to_owned(), source })?;
                 Ok(Answer::default())
             }
-            Request::XdpBind { socket, place, ifindex, queue, flags, patience_ms } => {
-                let made = made(&self.held, *socket, place)?;
-                // The number and the namespace: one number is of different interfaces in two namespaces.
-                let key = shared::key(&open(place)?)?;
-                if *ifindex != key.1 || made.key != key {
+            Request::XdpBind { .. } => self.bind(request),
+            Request::XdpReleased { place, ifindex, queue, patience_ms } => {
+                let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
+                // Also when the interface is gone, or has another name now.
+                let iface = Iface::named(&place.name, place.netns.as_deref())?;
+                let was_bound = self.bound.iter().any(|(bound, number)| (bound, number) == (place, ifindex));
+                if !was_bound && iface.index().ok() != Some(*ifindex) {
                     return Err(Refusal::OtherNumber { place: place.clone(), given: *ifindex }.into());
                 }
-                if ![0, libc::XDP_COPY, libc::XDP_ZEROCOPY].contains(flags) {
-                    return Err(Refusal::BindFlags { flags: *flags }.into());
-                }
-                let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
-                let bound = xdp::bind_socket(&made.socket, *ifindex, *queue, *flags, wait);
-                bound.map_err(|source| PortError::System { doing: "binding an AF_XDP socket".to_owned(), source })?;
-                self.remember(place, *ifindex);
-                Ok(Answer::default())
+                let released = xdp::released(&iface, *ifindex, *queue, wait);
+                Ok(Answer { number: released.into(), ..Answer::default() })
             }
+            _ => self.answer_xdp_program(request, beside, out),
+        }
+    }
+
+    /// Binds an AF_XDP socket to its queue.
+    fn bind(&mut self, request: &Request) -> Reply {
+        let Request::XdpBind { socket, place, ifindex, queue, flags, patience_ms } = request else {
+            return Err(not_xdp());
+        };
+        let made = made(&self.held, *socket, place)?;
+        // The number and the namespace: one number is of different interfaces in two namespaces.
+        let key = shared::key(&open(place)?)?;
+        if *ifindex != key.1 || made.key != key {
+            return Err(Refusal::OtherNumber { place: place.clone(), given: *ifindex }.into());
+        }
+        if ![0, libc::XDP_COPY, libc::XDP_ZEROCOPY].contains(flags) {
+            return Err(Refusal::BindFlags { flags: *flags }.into());
+        }
+        let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
+        let bound = xdp::bind_socket(&made.socket, *ifindex, *queue, *flags, wait);
+        bound.map_err(|source| PortError::System { doing: "binding an AF_XDP socket".to_owned(), source })?;
+        self.remember(place, *ifindex);
+        Ok(Answer::default())
+    }
+
+    /// Those of the requests that concern programs of interfaces.
+    fn answer_xdp_program(&mut self, request: &Request, beside: &[OwnedFd], out: &mut Vec<OwnedFd>) -> Reply {
+        match request {
             Request::XdpAttach { socket, place, queue, filter, mode, keep_offloads } => {
                 let filter = filter
                     .parse()
@@ -272,18 +337,7 @@ impl Server<'_> {
                 }
                 Ok(Answer::default())
             }
-            Request::XdpReleased { place, ifindex, queue, patience_ms } => {
-                let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
-                // Also when the interface is gone, or has another name now.
-                let iface = Iface::named(&place.name, place.netns.as_deref())?;
-                let was_bound = self.bound.iter().any(|(bound, number)| (bound, number) == (place, ifindex));
-                if !was_bound && iface.index().ok() != Some(*ifindex) {
-                    return Err(Refusal::OtherNumber { place: place.clone(), given: *ifindex }.into());
-                }
-                let released = xdp::released(&iface, *ifindex, *queue, wait);
-                Ok(Answer { number: released.into(), ..Answer::default() })
-            }
-            _ => Err(PortError::Helper { text: "not a request for AF_XDP".to_owned(), permission: false }),
+            _ => Err(not_xdp()),
         }
     }
 
@@ -309,6 +363,10 @@ impl Server<'_> {
             self.bound.pop_front();
         }
     }
+}
+
+fn not_xdp() -> PortError {
+    PortError::Helper { text: "not a request for AF_XDP".to_owned(), permission: false }
 }
 
 /// The socket of that lease, if it was made for that interface.

@@ -34,6 +34,7 @@ fn every_request() -> Vec<Request> {
         Request::HostRoutes { place: place(), add: true, prefixes: prefixes() },
         Request::Release(12),
         Request::Report,
+        Request::Another,
     ]
 }
 
@@ -94,6 +95,60 @@ fn only_configured_interfaces_are_touched() {
     assert_eq!(client.report().unwrap(), "I am the helper");
     let [_netns, _control, _changes] = client.interface("lo", None).unwrap();
     drop(client);
+    helper.join().unwrap().unwrap();
+}
+
+/// A helper for `lo`, until all sockets to it are closed.
+fn helper() -> (Client, std::thread::JoinHandle<std::io::Result<()>>) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let helper = std::thread::spawn(move || {
+        let scope = Scope { ports: vec!["packet:lo".parse().unwrap()], memory: None };
+        let end = serve(&theirs, &scope, &|| "I am the helper".to_owned(), &|_| ());
+        drop(theirs);
+        end
+    });
+    (Client::new(ours).unwrap(), helper)
+}
+
+/// Both ask all the time, with numbers that are alike: over one socket they would take each other's replies.
+#[test]
+fn each_process_has_replies_of_its_own() {
+    let (old, helper) = helper();
+    let new = Client::new(old.another().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..300 {
+                assert_eq!(old.report().unwrap(), "I am the helper");
+            }
+        });
+        for _ in 0..300 {
+            let (_, descriptors) = new.ask(&Request::Interface(Place::new("lo", None))).unwrap();
+            assert_eq!(descriptors.len(), 3, "not the other's reply");
+        }
+    });
+    // The helper goes on with the one that is left.
+    drop(old);
+    assert_eq!(new.report().unwrap(), "I am the helper");
+    drop(new);
+    helper.join().unwrap().unwrap();
+}
+
+#[test]
+fn sockets_to_the_helper_are_few() {
+    let (client, helper) = helper();
+    let mut more: Vec<_> = (1..4).map(|_| client.another().unwrap()).collect();
+    let error = client.another().unwrap_err().to_string();
+    assert!(error.contains("more than 4 sockets") && error.contains("(too_many_sockets)"), "{error}");
+    more.pop();
+    // It is closed when the helper looks next.
+    client.report().unwrap();
+    more.push(client.another().unwrap());
+    // One that says what cannot be read is no longer served.
+    rustix::net::send(more.last().unwrap(), b"garbled", rustix::net::SendFlags::empty()).unwrap();
+    client.report().unwrap();
+    more.push(client.another().unwrap());
+    drop((client, more));
     helper.join().unwrap().unwrap();
 }
 

@@ -255,7 +255,8 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     let (shell, lost) = (product.shell(), broken("it got its state"));
     let state = product.hand_over().ok_or("no state")?;
     let (gateway, own) = state.begin().map_err(|error| format!("it does not begin: {error}"))?;
-    let helper = privilege::helper();
+    // A socket of its own: two processes that ask over one would take each other's replies.
+    let helper = privilege::helper_for_another().map_err(|error| format!("its helper: {error}"))?;
     let clock = shell.time().origin().ok_or("the clock is simulated")?;
     let memory = if shell.shares_memory() { shell.arena().file() } else { None };
     let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), memory: memory.is_some(), gateway };
