@@ -24,7 +24,7 @@ use crate::socket::RawRequest;
 const BUILDING: Duration = Duration::from_secs(300);
 /// How long it may take for what control has, and for what changed last.
 const ARMING: Duration = Duration::from_secs(10);
-/// How long it may take while the workers stand still.
+/// How long it may take while the workers stand still: to read what is left, and then to say that it has it.
 const LOADING: Duration = Duration::from_secs(3);
 /// Sessions left that are few enough for workers to stand still, and rounds after which they do anyway.
 const FEW: usize = 256;
@@ -259,12 +259,13 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     let helper = privilege::helper_for_another().map_err(|error| format!("its helper: {error}"))?;
     let clock = shell.time().origin().ok_or("the clock is simulated")?;
     let memory = if shell.shares_memory() { shell.arena().file() } else { None };
+    link.limit_sending(ARMING);
     let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), memory: memory.is_some(), gateway };
     send_note(&mut link, Kind::Hello, &hello, &own).map_err(&lost)?;
     if let Some((pid, socket)) = helper {
         let note = HelperNote { pid, registers_memory: port::helper::registers_memory() };
         let note = serde_json::to_vec(&note).map_err(|error| error.to_string())?;
-        link.send(Kind::Helper, &note, &[socket]).map_err(&lost)?;
+        link.send(Kind::Helper, &note, &[socket.as_fd()]).map_err(&lost)?;
     }
     if let Some(memory) = memory {
         link.send(Kind::Memory, &[], &[memory]).map_err(&lost)?;
@@ -275,6 +276,7 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     let (mut out, until) = (Vec::new(), Instant::now() + BUILDING);
     loop {
         let left = state.export(&mut out)?;
+        link.limit_sending(BUILDING);
         if left <= FEW || out.len() >= BATCH {
             link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
             out.clear();
@@ -289,6 +291,7 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     link.send(Kind::Synced, &[], &[]).map_err(&lost)?;
     link.expect(Kind::Ready, Some(BUILDING)).map_err(&lost)?;
     for _ in 0..ROUNDS {
+        link.limit_sending(BUILDING);
         let mut sent = 0;
         for _ in 0..EXPORTS {
             let left = state.export(&mut out)?;
@@ -369,6 +372,7 @@ fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link
     let mut out = Vec::new();
     state.export_settled(&mut out)?;
     let neighbours = neighbours(observer);
+    link.limit_sending(ARMING);
     send_note(link, Kind::Neighbours, &neighbours, &[]).map_err(&lost)?;
     // Each time less has changed, until that takes no longer than the workers may stand still.
     for _ in 0..ROUNDS {
@@ -382,8 +386,9 @@ fn arm<P: Product>(observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link
         let listen = || {
             state.settle();
         };
-        link.send_batch(&out, listen).map_err(&lost)?;
         let most = arming(out.len());
+        link.limit_sending(most);
+        link.send_batch(&out, listen).map_err(&lost)?;
         out.clear();
         link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
         while since.elapsed() < most && !link.is_ready(LISTENING).map_err(&lost)? {
@@ -407,12 +412,14 @@ fn freeze<P: Product>(
 ) -> Result<Handed, String> {
     let since = process.shell().now_ns();
     process.freeze()?;
+    link.limit_sending(LOADING);
     let stopped = process.shell().now_ns();
     let frozen = send_rest(process, state, link, (listeners, known)).and_then(|settled| {
         let lost = broken("it was about to run");
         let sent = process.shell().now_ns();
         let took = link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
         let loaded = process.shell().now_ns();
+        link.limit_sending(LOADING);
         link.send(Kind::Go, &[], &[]).map_err(&lost)?;
         // While it sets its workers going.
         let last = process.shell().snapshot();

@@ -20,6 +20,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 const MOST: usize = 64;
 /// Octets of a message at most: batches are far shorter, or come in [parts](PART).
 const LONGEST: usize = 256 << 20;
+/// Octets written at once: as many as the system waits for only once or twice.
+const WRITTEN: usize = 64 << 10;
 /// Octets of a part of a batch.
 pub const PART: usize = 16 << 20;
 
@@ -95,12 +97,44 @@ pub struct Message {
 
 /// The connection of the two.
 #[derive(Debug)]
-pub struct Link(UnixStream);
+pub struct Link {
+    stream: UnixStream,
+    /// When the other end must have taken what is sent; none: it may take any time.
+    sent_by: Option<Instant>,
+}
 
 impl Link {
     /// Over a connection on which nothing is under way.
     pub fn new(stream: UnixStream) -> Self {
-        Self(stream)
+        Self { stream, sent_by: None }
+    }
+
+    /// What is sent from now on must be taken by the other end within that time, all of it together.
+    pub fn limit_sending(&mut self, within: Duration) {
+        self.sent_by = Some(Instant::now() + within);
+    }
+
+    /// Writes octets, some at a time: the system's own limit begins anew with each that it waits for.
+    fn write(&mut self, mut octets: &[u8]) -> io::Result<()> {
+        while !octets.is_empty() {
+            self.wait_to_send()?;
+            match self.stream.write(octets.get(..WRITTEN).unwrap_or(octets)) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => octets = &octets[sent..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the next write end in time.
+    fn wait_to_send(&self) -> io::Result<()> {
+        let left = self.sent_by.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_write_timeout(left)
     }
 
     /// The process and the user at the other end.
@@ -115,14 +149,14 @@ impl Link {
     /// Says no more, and waits until the other end is closed. False: it was not in that time.
     pub fn has_ended(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
-        let _ = self.0.shutdown(std::net::Shutdown::Write);
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
         let mut rest = [0; 4096];
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.0.set_read_timeout(Some(left)).is_err() {
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
                 return false;
             }
-            match self.0.read(&mut rest) {
+            match self.stream.read(&mut rest) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return false,
@@ -134,7 +168,7 @@ impl Link {
     /// Sends a message.
     ///
     /// # Errors
-    /// The other process has gone, or takes nothing.
+    /// The other process has gone, or has not taken it [in time](Self::limit_sending).
     pub fn send(&mut self, kind: Kind, octets: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let len = u32::try_from(octets.len()).ok().filter(|len| *len as usize <= LONGEST);
         let len = len.ok_or_else(|| io::Error::other("a message too long"))?;
@@ -145,9 +179,10 @@ impl Link {
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::Error::other("more descriptors than a message has"));
         }
-        let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
-        self.0.write_all(&head[sent..])?;
-        self.0.write_all(octets)
+        self.wait_to_send()?;
+        let sent = sendmsg(&self.stream, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
+        self.write(&head[sent..])?;
+        self.write(octets)
     }
 
     /// Sends a batch, in parts where it is long; `between` them whoever sends sees to what else there is.
@@ -170,7 +205,7 @@ impl Link {
     fn read_until(&mut self, mut to: &mut [u8], until: Option<Instant>) -> io::Result<()> {
         while !to.is_empty() {
             self.wait_until(until)?;
-            match self.0.read(to) {
+            match self.stream.read(to) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(got) => to = &mut to[got..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -185,7 +220,7 @@ impl Link {
         if left == Some(Duration::ZERO) {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.0.set_read_timeout(left)
+        self.stream.set_read_timeout(left)
     }
 
     /// Whether there is something to [receive](Self::receive), or becomes within that time.
@@ -194,7 +229,7 @@ impl Link {
     /// What the system said.
     pub fn is_ready(&self, within: Duration) -> io::Result<bool> {
         let time = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() }; // far below 2^63 s
-        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)) {
+        match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&time)) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
@@ -212,7 +247,7 @@ impl Link {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = loop {
-            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            match recvmsg(&self.stream, &mut [IoSliceMut::new(&mut head)], &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => break other?.bytes,
             }
@@ -291,6 +326,31 @@ mod tests {
             }
             assert_eq!((got, messages), (len, kinds));
             sent.join().unwrap();
+        }
+    }
+
+    /// One reads nothing; the other one a little now and then, so that no single write takes long.
+    #[test]
+    fn who_does_not_read_is_not_waited_for() {
+        for is_slow in [false, true] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (mut ours, mut reader) = (Link::new(ours), theirs.try_clone().unwrap());
+            let reading = std::thread::spawn(move || {
+                let mut some = [0; 40 << 10];
+                while is_slow && reader.read(&mut some).is_ok_and(|got| got > 0) {
+                    std::thread::sleep(Duration::from_millis(40));
+                }
+            });
+            let begun = Instant::now();
+            ours.limit_sending(Duration::from_millis(200));
+            let error = ours.send_batch(&vec![7; 16 << 20], || ()).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{error}");
+            let took = begun.elapsed();
+            assert!((200..1500).contains(&took.as_millis()), "{took:?}");
+            // Nor is it later.
+            assert!(ours.send(Kind::Go, &[], &[]).is_err());
+            drop((ours, theirs));
+            reading.join().unwrap();
         }
     }
 
