@@ -4,7 +4,7 @@ use crate::{Drop, reasons};
 
 impl Drop {
     /// What ports lose before a worker receives it.
-    pub const BEFORE_RECEIVED: [Self; 4] = [PORT_RING_FULL, PORT_NO_FRAME, PORT_TOO_LONG, PORT_INVALID];
+    pub const BEFORE_RECEIVED: [Self; 5] = [PORT_RING_FULL, PORT_NO_FRAME, PORT_TOO_LONG, PORT_INVALID, PORT_ABANDONED];
     /// What ports lose after a worker has sent it.
     pub const AFTER_SENT: [Self; 2] = [PORT_REFUSED, PORT_LOST];
 }
@@ -28,4 +28,5 @@ reasons! {
     PORT_REFUSED "port_refused" "Refused by the kernel or device for what it is, such as larger than the interface's MTU.",
     PORT_LOST "port_lost" "Taken for sending by the kernel or device, and dropped there.",
     MOVE_FULL "move_full" "More packets came for a group on its way to this worker than may wait for it.",
+    PORT_ABANDONED "port_abandoned" "Lost before it was received: it waited in a port that a process which took over had used and left behind.",
 }

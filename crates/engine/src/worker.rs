@@ -491,9 +491,10 @@ impl<G: Gateway> Worker<G> {
     fn count_losses(&self) {
         let mut sums = [0; Drop::BEFORE_RECEIVED.len() + Drop::AFTER_SENT.len()];
         for door in &self.ports {
-            let PortCounters { rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, tx_errors, tx_lost, .. } =
-                door.port.counters();
-            let lost = [rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, tx_errors, tx_lost];
+            let counters = door.port.counters();
+            let PortCounters { rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, rx_abandoned, .. } = counters;
+            let before = [rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, rx_abandoned];
+            let lost = before.into_iter().chain([counters.tx_errors, counters.tx_lost]);
             sums.iter_mut().zip(lost).for_each(|(sum, lost)| *sum += lost);
         }
         let reasons = Drop::BEFORE_RECEIVED.into_iter().chain(Drop::AFTER_SENT);

@@ -184,6 +184,8 @@ pub struct PortCounters {
     pub rx_no_frame: u64,
     /// Received but larger than a slot.
     pub rx_too_long: u64,
+    /// Received and not fetched when the port was opened again: another process had gone on with it, and ended.
+    pub rx_abandoned: u64,
     /// Our own transmissions and packets to other hosts, seen and left.
     pub rx_not_ours: u64,
     /// Descriptors or packets that made no sense.
@@ -208,10 +210,11 @@ pub struct PortCounters {
 
 impl PortCounters {
     /// Those that mean lost packets, by name.
-    pub const LOSSES: [&str; 9] = [
+    pub const LOSSES: [&str; 10] = [
         "rx_ring_full",
         "rx_no_frame",
         "rx_too_long",
+        "rx_abandoned",
         "rx_invalid",
         "rx_errors",
         "tx_full",
@@ -229,7 +232,7 @@ impl PortCounters {
     }
 
     /// Names and values, in the order shown.
-    pub fn named(&self) -> [(&'static str, u64); 17] {
+    pub fn named(&self) -> [(&'static str, u64); 18] {
         [
             ("rx_packets", self.rx_packets),
             ("rx_bytes", self.rx_bytes),
@@ -238,6 +241,7 @@ impl PortCounters {
             ("rx_ring_full", self.rx_ring_full),
             ("rx_no_frame", self.rx_no_frame),
             ("rx_too_long", self.rx_too_long),
+            ("rx_abandoned", self.rx_abandoned),
             ("rx_not_ours", self.rx_not_ours),
             ("rx_invalid", self.rx_invalid),
             ("rx_errors", self.rx_errors),

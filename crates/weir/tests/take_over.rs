@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use frame::{Arena, ArenaConfig, Batch, Pool, PortHandover};
 use gateway::shell::hand_over::{Kind, Link};
 use net::{Net, Running, example, json, number, ok, until, user_plane, well, within};
 use serde_json::{Value, json as object};
@@ -295,6 +296,121 @@ fn process_killed_as_it_takes_over_leaves_af_xdp_ports() {
     }
     let result = json(&well(load.end()));
     assert_complete(&result, &[]);
+    let mut dropped = Vec::new();
+    let gateway = take_over(&net, gateway, 0, &mut dropped);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (200, 0), "{story}");
+    stop(&net, gateway, 1);
+}
+
+/// Goes on for the running gateway as a process that receives what waits, lets more come, and is killed before it says that it runs.
+fn run_for_a_moment(net: &Net, question: &Value) -> usize {
+    let (stream, answer) = ask(net, question);
+    assert!(answer.get("error").is_none(), "{answer}");
+    let mut link = Link::new(stream);
+    let (mut ports, mut memory, mut positions) = (Vec::new(), None, Value::Null);
+    loop {
+        let mut message = link.receive(Some(Duration::from_secs(20))).unwrap();
+        let reply = match message.kind {
+            Kind::Helper => {
+                let client = port::helper::Client::new(message.descriptors.remove(0)).unwrap();
+                assert!(port::helper::connect(client).is_ok(), "one in a process's life");
+                continue;
+            }
+            Kind::Memory => {
+                memory = Some(message.descriptors.remove(0));
+                continue;
+            }
+            Kind::Port => {
+                let note: Value = serde_json::from_slice(&message.octets).unwrap();
+                let text = note["text"].as_str().unwrap().to_owned();
+                ports.push(PortHandover { descriptors: message.descriptors, text });
+                continue;
+            }
+            Kind::Synced => Kind::Ready,
+            Kind::Arm => Kind::Armed,
+            Kind::Frozen => {
+                let note: Value = serde_json::from_slice(&message.octets).unwrap();
+                positions = note["positions"][0].clone();
+                Kind::Loaded
+            }
+            Kind::Go => break,
+            _ => continue,
+        };
+        link.send(reply, &[], &[]).unwrap();
+    }
+    let arena = Arena::of_file(ArenaConfig::default(), memory.unwrap()).unwrap();
+    let (mut pool, mut batch) = (Pool::new(&arena, 16_384), Batch::new());
+    port::set_borrowed(true);
+    let mut received = 0;
+    // It ends with its sockets, and without asking the helper for anything.
+    let mut kept = Vec::new();
+    for (n, (handed, interface)) in ports.into_iter().zip(["eth0", "eth1"]).enumerate() {
+        let uri = format!("xdp:{interface}?copy=yes").parse().unwrap();
+        let mut port = port::take_over(&uri, &port::Steer::default(), &arena, handed).unwrap();
+        let position: Vec<u64> = serde_json::from_value(positions[n].clone()).unwrap();
+        assert!(port.go_on_at(&position));
+        let until = Instant::now() + Duration::from_secs(5);
+        while received <= 4 * n && Instant::now() < until {
+            received += port.rx_burst(&mut pool, &mut batch);
+            while let Some(frame) = batch.pop() {
+                pool.give(frame);
+            }
+        }
+        kept.push(port);
+    }
+    // More comes than it takes.
+    std::thread::sleep(Duration::from_millis(50));
+    received
+}
+
+/// Killed between `go` and `running`: the old process opens the ports that were used again, counts what waited in them, and has
+/// sessions in the kernel again.
+#[test]
+fn ports_of_a_process_that_ran_for_a_moment_are_opened_again() {
+    let net = Net::new("moment");
+    for device in ["gnb0", "dn0"] {
+        ok(&format!("ip netns exec {} ethtool -K {device} tso off gso off tx off gro on", net.host));
+    }
+    let mut text = user_plane();
+    for port in ["eth0", "eth1"] {
+        let uri = format!("uri = \"packet:{port}?mode=auto\"");
+        text = text.replace(&uri, &format!("uri = \"xdp:{port}?copy=yes\"\nfast_path = \"only\""));
+    }
+    fs::write(net.file("upf.toml"), &text).unwrap();
+    let gateway = start(&net, 0, &[]);
+    let control = control(&net, 200, "--idle 0 --queries 20");
+    let config = fs::read_to_string(example("gen.toml")).unwrap();
+    fs::write(net.file("gen.toml"), config.replace("?mode=auto", "?mode=auto&offloads=keep")).unwrap();
+    let mut load = within(&net.host, binary());
+    load.arg("gen").arg(net.file("gen.toml"));
+    load.args("--ues 200 --pps 4000 --seconds 10 --ratio 1:1 --sizes 128 --json".split(' '));
+    let load = Running::start(load, &net.file("gen.err"));
+    let kernel = || number(&net.show("run")["kernel"]["up_packets"]);
+    until("packets in the kernel", || (kernel() > 1000).then_some(()));
+    let ports = object!([["n3", "xdp:eth0?copy=yes"], ["n6", "xdp:eth1?copy=yes"]]);
+    let received = run_for_a_moment(&net, &question_of(&net, ports, object!([16384, 2048])));
+    assert!(received > 4, "it received packets of both ports: {received}");
+    until("a failure that is noticed", || said(&net, 0).contains("take_over_failed").then_some(()));
+    let abandoned = || -> u64 {
+        let drops = net.show("drops");
+        let all = drops.as_array().unwrap().iter().flat_map(|worker| worker["drops"].as_array().unwrap().clone());
+        all.filter(|drop| drop["reason"] == "port_abandoned").map(|drop| number(&drop["packets"])).sum()
+    };
+    until("packets that waited are counted", || (abandoned() > 10).then_some(()));
+    // Sessions go into the kernel again, and nearly all of their packets.
+    std::thread::sleep(Duration::from_secs(2));
+    let (before, left) = (kernel(), || number(&net.show("run")["kernel"]["left_packets"]));
+    let left_before = left();
+    std::thread::sleep(Duration::from_secs(1));
+    let (in_kernel, left) = (kernel() - before, left() - left_before);
+    assert!(in_kernel > 1000 && left < in_kernel / 4, "{in_kernel} in the kernel, {left} left to workers");
+    well(load.end());
+    until("every packet buffer in one place", || {
+        let (there_are, found) = buffers(&net);
+        (found == there_are).then_some(())
+    });
+    // And then it succeeds.
     let mut dropped = Vec::new();
     let gateway = take_over(&net, gateway, 0, &mut dropped);
     let story = json(&well(control.stop()));

@@ -139,6 +139,7 @@ impl XdpPort {
             counted: 0,
             skip: (0, 0),
             closed: false,
+            standing: None,
             arena: arena.clone(),
         })
     }

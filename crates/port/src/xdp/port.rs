@@ -16,6 +16,7 @@ use crate::PortError;
 use crate::bpf::XdpMode;
 use crate::clock::coarse_now;
 use crate::iface::Iface;
+use crate::offload::Fit;
 
 /// How long more slots than usual are kept ready for a process that takes over: it is refused or given up sooner.
 const BRACED_FOR: Duration = Duration::from_secs(330);
@@ -58,6 +59,8 @@ pub struct XdpPort {
     /// Looks to let pass before the next attempt to open, and how many it was the last time.
     pub(super) skip: (u32, u32),
     pub(super) closed: bool,
+    /// What stays of the interface while it is opened again: its program, with what is before it, and its offloads.
+    pub(super) standing: Option<(Attachment, Option<Fit>)>,
     // After `live`: the memory outlives the socket.
     pub(super) arena: Arc<Arena>,
 }
@@ -98,6 +101,7 @@ impl XdpPort {
             counted: 0,
             skip: (0, 0),
             closed: false,
+            standing: None,
             arena: pool.arena().clone(),
         })
     }
@@ -184,14 +188,14 @@ impl XdpPort {
         queue.reap(pool, &mut self.counters);
         self.lost = self.lost.plus(&socket);
         self.lost.show(&mut self.counters);
-        self.let_go(queue, socket, attached, ifindex, pool);
+        self.let_go(queue, socket, Some(attached), ifindex, pool);
     }
 
     /// Closes a socket and takes the slots back that the kernel had of it.
-    fn let_go(&mut self, mut queue: Queue, socket: Socket, attached: Attachment, ifindex: u32, pool: &mut Pool) {
+    fn let_go(&mut self, mut queue: Queue, socket: Socket, ends: Option<Attachment>, ifindex: u32, pool: &mut Pool) {
         drop(socket);
         // Detached before the wait: the program has no business without a socket.
-        drop(attached);
+        drop(ends);
         // Closed is not yet let go of: a device takes its time, and so does a child of this process that has a copy of
         // the descriptor until it runs its program.
         let (queue_of, patience) = (self.config.queue, PATIENCE);
@@ -219,6 +223,7 @@ impl XdpPort {
         match Live::open(&self.config, &self.iface, pool, Duration::ZERO) {
             Ok(live) => {
                 self.live = Some(live);
+                self.standing = None;
                 self.mtu = self.iface.mtu().unwrap_or(self.mtu);
                 self.skip = (0, 0);
             }
@@ -421,8 +426,14 @@ impl Port for XdpPort {
         self.check(pool);
         self.relax();
         let Some(live) = self.live.take_if(|live| !live.queue.is_as_left()) else { return };
-        let Live { queue, socket, attached, fit: _fit, hold: _hold, ifindex, .. } = live;
-        self.let_go(queue, socket, attached, ifindex, pool);
+        let Live { mut queue, socket, attached, fit, hold: _hold, ifindex, .. } = live;
+        self.counters.rx_abandoned += queue.unfetched() as u64;
+        // What the socket has lost until now is counted; a new one begins at zero.
+        self.lost = self.lost.plus(&socket);
+        self.lost.show(&mut self.counters);
+        // The in-kernel path is before that program: with another one it would see no packets.
+        self.standing = Some((attached, fit));
+        self.let_go(queue, socket, None, ifindex, pool);
         self.looked = 0;
     }
 

@@ -96,6 +96,12 @@ impl Queue {
         fill.is_as_left() && rx.is_as_left() && tx.is_as_left() && completion.is_as_left()
     }
 
+    /// Packets that nobody has fetched, this process or another that went on with the rings and has ended.
+    pub fn unfetched(&mut self) -> usize {
+        self.rings.rx.resume();
+        self.waiting()
+    }
+
     /// Keeps twice as many slots ready to receive from now on, at most `most`: the kernel wanted one and there was none.
     #[cold]
     pub fn widen(&mut self, most: usize) {
