@@ -568,7 +568,7 @@ impl Control {
         self.lists.as_mut().map(LiveLists::reclaim);
     }
 
-    fn publish_tables(&mut self) {
+    pub(crate) fn publish_tables(&mut self) {
         if let Some(tables) = self.neighbourhood.tables() {
             if let Some(fast) = &mut self.fast {
                 fast.publisher.publish(self.neighbourhood.plan(), &tables);
@@ -576,17 +576,6 @@ impl Control {
             self.forwarding.publish(tables);
             self.links.iter().for_each(|link| link.waker.nudge());
         }
-    }
-
-    /// Takes on the hardware address that the interface of a port has now, and announces it. False: it has it already.
-    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> bool {
-        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
-        // Tables before packets to the new address.
-        self.publish_tables();
-        for (port, frame) in frames {
-            send(&mut self.links, port, frame);
-        }
-        true
     }
 
     /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).

@@ -310,17 +310,6 @@ impl Control {
         }
     }
 
-    /// Takes on the hardware address that the interface of a port has now, and tells its link. False: it has it already.
-    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> bool {
-        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
-        // Tables before packets to the new address.
-        self.publish_tables();
-        for (port, frame) in frames {
-            send(&mut self.links, port, frame);
-        }
-        true
-    }
-
     /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).
     pub(crate) fn neighbourhood(&mut self) -> &mut Neighbourhood {
         &mut self.neighbourhood

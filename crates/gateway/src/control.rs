@@ -10,7 +10,6 @@ use table::command::{self, Lost};
 use table::ring::Consumer;
 use table::snapshot::{Publisher, Reader};
 use table::waker::Waker;
-use wire::Mac;
 
 /// Control's ends of one worker: commands `C`, their answers `A`, events `E`.
 pub struct WorkerLink<C, A, E> {
@@ -134,18 +133,9 @@ impl Routing {
         is_new
     }
 
-    fn publish(&mut self) -> bool {
+    pub(crate) fn publish(&mut self) -> bool {
         let tables = self.neighbourhood.tables();
         tables.map(|tables| self.tables.publish(tables)).is_some()
-    }
-
-    /// Takes on the hardware address that the interface of a port has now, and announces it. False: it has it already.
-    pub fn set_port_mac(&mut self, port: u8, mac: Mac, mut send: impl FnMut(u8, Vec<u8>)) -> bool {
-        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
-        // Tables before packets to the new address.
-        self.publish();
-        frames.into_iter().for_each(|(port, frame)| send(port, frame));
-        true
     }
 
     /// When [`turn`](Self::turn) has something to do next, in nanoseconds; 0: now.

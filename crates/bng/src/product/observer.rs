@@ -233,8 +233,8 @@ impl Product for Observer {
         self.shell.wait(since, control.took_events(), control.has_news(), [control.next_deadline(), None])
     }
 
-    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
-        self.control().set_port_mac(port, mac)
+    fn publish_tables(&self) {
+        self.control().publish_tables();
     }
 
     fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {

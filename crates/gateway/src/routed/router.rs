@@ -10,7 +10,6 @@ use frame::Caps;
 use table::command;
 use table::ring::ring;
 use table::waker::Waker;
-use wire::Mac;
 
 use super::plane::{Answer, Command, Plane};
 use super::slow::{Event, SlowPath};
@@ -130,13 +129,10 @@ impl<R: Routed> Control<R> {
         }
     }
 
-    fn set_port_mac(&mut self, port: PortId, mac: Mac) -> bool {
-        let workers = &mut self.workers;
-        let is_new = self.routing.set_port_mac(port, mac, |port, frame| send(workers, port, frame));
-        if is_new {
+    fn publish_tables(&mut self) {
+        if self.routing.publish() {
             self.workers.iter().for_each(WorkerLink::nudge);
         }
-        is_new
     }
 }
 
@@ -216,8 +212,8 @@ impl<R: Routed> Product for Router<R> {
         self.shell.wait(since, control.took_events, has_news, deadlines)
     }
 
-    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
-        self.control().set_port_mac(port, mac)
+    fn publish_tables(&self) {
+        self.control().publish_tables();
     }
 
     fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {

@@ -299,8 +299,19 @@ pub trait Product: Send + Sync + 'static {
     /// How long nothing is to be done; the last turn began `since` ago.
     fn wait(&self, since: Duration) -> Wait;
 
-    /// A port's interface has that hardware address. Whether it had another.
-    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool;
+    /// A port's interface has that hardware address from now on: its link is told. Whether it had another.
+    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
+        let mut frames = None;
+        self.with_neighbourhood(&mut |here| frames = here.set_port_mac(port, mac));
+        let Some(frames) = frames else { return false };
+        // Tables before packets to the new address.
+        self.publish_tables();
+        self.send(frames);
+        true
+    }
+
+    /// Has workers go by neighbours and routes as control keeps them now.
+    fn publish_tables(&self);
 
     /// Neighbours and routes as control keeps them, for a moment; changes count with the next turn of control.
     fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood));

@@ -121,29 +121,9 @@ fn start<G: Gateway>(
     // Probes are answered from here on: starting.
     let vitals = Arc::<Vitals>::default();
     let health = head.health.map(|at| watch::serve(at.address, vitals.clone())).transpose()?;
-    let mut process = gateway.start(loaded, opened, vitals.clone())?;
-    let host = HostRouting::start(process.observer().clone(), process.take_host())?;
-    let watch = Watch::start(process.observer().clone())?;
-    let socket = Server::start(path, process.observer().clone())?;
-    let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
-    let api = head.api.map(|api| api_of::<G>(api, None, &process)).transpose()?;
-    let headroom = headroom_of(certified, &process)?;
-    let running = Running {
-        privileges,
-        gateway,
-        process,
-        host,
-        vitals,
-        watch,
-        socket,
-        metrics,
-        health,
-        api,
-        json,
-        headroom,
-        nodes,
-    };
-    Ok(Some((running, begun)))
+    let process = gateway.start(loaded, opened, vitals.clone())?;
+    let begun_with = BegunWith { privileges, gateway, vitals, json, nodes, certified };
+    Ok(Some((begun_with.run(path, &head, process, (Listeners::default(), health))?, begun)))
 }
 
 /// Goes on for the gateway that answers at the control socket.
@@ -169,39 +149,63 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: 
     privileges.give_up(&reach_of(args, loaded, path).0)?;
     let vitals = Arc::<Vitals>::default();
     let process = gateway.stand(loaded, opened, vitals.clone(), taker.time())?;
-    let Taken { process, listeners } = taker.take(process, || stop.is_set())?;
-    let observer = process.observer();
-    let watch = Watch::start(observer.clone())?;
-    let socket = match listeners.control {
-        Some(listener) => Server::go_on(path, listener, observer.clone())?,
-        None => Server::start(path, observer.clone())?,
-    };
-    let metrics = match (head.metrics, listeners.metrics) {
-        (Some(_), Some(listener)) => Some(metrics::go_on(listener, observer.clone())?),
-        (at, _) => at.map(|at| metrics::serve(at.address, observer.clone())).transpose()?,
-    };
-    let health = match (head.health, listeners.health) {
+    let Taken { process, mut listeners } = taker.take(process, || stop.is_set())?;
+    let health = match (head.health, listeners.health.take()) {
         (Some(_), Some(listener)) => Some(watch::go_on(listener, vitals.clone())?),
         (at, _) => at.map(|at| watch::serve(at.address, vitals.clone())).transpose()?,
     };
-    let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
-    let headroom = headroom_of(certified, &process)?;
-    let host = HostRouting::start(process.observer().clone(), Vec::new())?;
-    Ok(Running {
-        privileges,
-        gateway,
-        process,
-        host,
-        vitals,
-        watch,
-        socket,
-        metrics,
-        health,
-        api,
-        json,
-        headroom,
-        nodes,
-    })
+    BegunWith { privileges, gateway, vitals, json, nodes, certified }.run(path, &head, process, (listeners, health))
+}
+
+/// What a gateway has before its workers run.
+struct BegunWith<G: Gateway> {
+    privileges: Privileges,
+    gateway: G,
+    vitals: Arc<Vitals>,
+    json: Option<Box<dyn Write>>,
+    nodes: numa::Nodes,
+    certified: Option<(Certified, OfDrivers)>,
+}
+
+impl<G: Gateway> BegunWith<G> {
+    /// Starts what goes on beside the workers, with listeners that are there, where there are any. Probes are answered already.
+    fn run(
+        self,
+        path: &Path,
+        head: &Head<'_>,
+        mut process: Process<G::Product>,
+        (listeners, health): (Listeners, Option<metrics::Server>),
+    ) -> anyhow::Result<Running<G>> {
+        let Self { privileges, gateway, vitals, json, nodes, certified } = self;
+        let observer = process.observer().clone();
+        let host = HostRouting::start(observer.clone(), process.take_host())?;
+        let watch = Watch::start(observer.clone())?;
+        let socket = match listeners.control {
+            Some(listener) => Server::go_on(path, listener, observer.clone())?,
+            None => Server::start(path, observer.clone())?,
+        };
+        let metrics = match (head.metrics, listeners.metrics) {
+            (Some(_), Some(listener)) => Some(metrics::go_on(listener, observer.clone())?),
+            (at, _) => at.map(|at| metrics::serve(at.address, observer.clone())).transpose()?,
+        };
+        let api = head.api.map(|api| api_of::<G>(api, listeners.api, &process)).transpose()?;
+        let headroom = headroom_of(certified, &process)?;
+        Ok(Running {
+            privileges,
+            gateway,
+            process,
+            host,
+            vitals,
+            watch,
+            socket,
+            metrics,
+            health,
+            api,
+            json,
+            headroom,
+            nodes,
+        })
+    }
 }
 
 /// NUMA nodes of its ports and of CPUs: before privileges are given up.

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use dataplane::forward::Neighbourhood;
-use wire::Mac;
 
 use super::{Control, Link};
 use crate::gateway::Command;
@@ -38,17 +37,6 @@ impl Control {
         let unknown = self.neighbourhood.want_next_hops(now);
         self.act(now);
         unknown
-    }
-
-    /// Takes on the hardware address that the interface of a port has now, and tells its link. False: it has it already.
-    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> bool {
-        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
-        // Tables before packets to the new address.
-        self.publish();
-        for (port, frame) in frames {
-            send(&mut self.links, port, frame);
-        }
-        true
     }
 
     /// Neighbours and routes, to be changed; what changes is published with the next [`poll`](Self::poll).

@@ -12,7 +12,6 @@ use crate::fast::{Counts, FastPath};
 use dataplane::forward::Neighbourhood;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
-use wire::Mac;
 
 use super::hand_over::Exported;
 use super::metrics::told;
@@ -266,8 +265,8 @@ impl Product for Observer {
         self.shell.wait(since, control.took_events(), control.has_news(), deadlines)
     }
 
-    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
-        self.control().set_port_mac(port, mac)
+    fn publish_tables(&self) {
+        self.control().publish();
     }
 
     fn with_neighbourhood(&self, see: &mut dyn FnMut(&mut Neighbourhood)) {
