@@ -144,6 +144,9 @@ impl Gateway for UpfGateway {
             tracing::warn!(target: "process", event = "config_warning", key = "n4.ledger", "{text}");
         }
         gateway::nat::warn(config.nat.as_ref());
+        if let Some(text) = fast::keeps_nothing(config) {
+            tracing::warn!(target: "process", event = "config_warning", key = "fast_path.keep_seconds", "{text}");
+        }
     }
 
     fn reach(config: &Config) -> Reach {

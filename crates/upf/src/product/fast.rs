@@ -9,7 +9,7 @@ use gateway::shell::StartError;
 use port::Moderation;
 
 use crate::assemble::WorkerInit;
-use crate::config::{Config, Port, acl};
+use crate::config::{Config, FastPathMode, Port, acl};
 use crate::control::Control;
 use crate::fast::{FastPath, Publisher, Room, why_not};
 
@@ -21,9 +21,8 @@ fn wanted(port: &Port) -> WantedPort<'_> {
 pub(super) fn wants(config: &Config) -> Wants<'_> {
     // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
     let idle = config.workers.idle();
-    let has_ledger = config.n4.as_ref().is_some_and(|n4| n4.ledger.is_some());
     // Mappings are the workers': without them a port could be two subscribers'.
-    let keep = config.fast_path.keep().filter(|_| has_ledger && config.nat.is_none());
+    let keep = config.fast_path.keep().filter(|_| has_ledger(config) && config.nat.is_none());
     Wants {
         gateway: "upf",
         ports: config.port.iter().map(wanted).collect(),
@@ -31,6 +30,19 @@ pub(super) fn wants(config: &Config) -> Wants<'_> {
         moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
         keep: keep.map(|keep| (keep, Path::new(&config.fast_path.bpf_folder))),
     }
+}
+
+/// Why known sessions do not go on without the process though the configuration says how long; none: they do, or it does not.
+pub(super) fn keeps_nothing(config: &Config) -> Option<&'static str> {
+    let is_wanted = config.port.iter().any(|port| port.fast_path != FastPathMode::Off) && has_ledger(config);
+    (is_wanted && config.nat.is_some() && config.fast_path.keep().is_some()).then_some(
+        "fast_path.keep_seconds has no effect: with [nat] known sessions do not go on without the process, as the next one does \
+         not know their translations; set it to 0",
+    )
+}
+
+fn has_ledger(config: &Config) -> bool {
+    config.n4.as_ref().is_some_and(|n4| n4.ledger.is_some())
 }
 
 /// See [`fast_path::keep_past`].
@@ -72,4 +84,30 @@ pub(super) fn stand(
         seat.plane.set_fast_path(path.clone(), worker as u16, 0); // workers are numbered by 16 bits
     }
     Ok(Some(ready))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize as _;
+
+    use super::*;
+
+    #[test]
+    fn keep_seconds_without_effect_is_said() {
+        let text = include_str!("../../../../examples/upf-n4.toml");
+        let with = |change: &str, of_port: &str| {
+            let mut table: toml::Table = text.parse().expect("TOML");
+            table.extend(change.parse::<toml::Table>().expect("TOML"));
+            let n4 = table["n4"].as_table_mut().expect("a table");
+            n4.insert("ledger".to_owned(), "/var/lib/weir".into());
+            let port = table["port"][0].as_table_mut().expect("a table");
+            port.insert("fast_path".to_owned(), of_port.into());
+            Config::deserialize(table).expect("a configuration")
+        };
+        const NAT: &str = "[[nat.pool]]\naddresses = \"198.51.100.0/30\"\n";
+        assert!(keeps_nothing(&with(NAT, "auto")).is_some_and(|text| text.contains("keep_seconds")));
+        assert_eq!(keeps_nothing(&with("", "auto")), None);
+        assert_eq!(keeps_nothing(&with(NAT, "off")), None);
+        assert_eq!(keeps_nothing(&with(&format!("{NAT}[fast_path]\nkeep_seconds = 0"), "auto")), None);
+    }
 }
