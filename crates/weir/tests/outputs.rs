@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use net::{Net, Running, WEIR, example, root, until, user_plane, well, within};
+use net::{BpfFolder, Net, Running, WEIR, example, root, until, user_plane, well, within};
 use serde_json::{Value, json};
 
 /// Outputs that take minutes, an idle machine, or a build with DPDK: other tests judge values of their types.
@@ -214,31 +214,31 @@ fn mobile(names: &[String]) -> Made {
     made
 }
 
-/// A BPF file system of its own, as long as this lives.
-struct BpfFolder(PathBuf);
-
-impl BpfFolder {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("weir-outputs-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        well(Command::new("mount").args(["-t", "bpf", "bpf"]).arg(&folder).output().unwrap());
-        Self(folder)
-    }
-}
-
-impl Drop for BpfFolder {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).output();
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
-/// In-kernel paths that stay; `tests/net/fast_path_dies.py` looks at some.
+/// In-kernel paths that stay: none, one of a living process, of a dead one, and one of which the interface with the names of
+/// its maps was cleared.
 fn kernel_paths() -> Made {
-    let (mut made, folder) = (Made::default(), BpfFolder::new());
-    for what in ["show", "clear"] {
-        made.weir(&format!("fastpath {what}"), &format!("fastpath {what} --bpf-folder {} --json", folder.0.display()));
-    }
+    let (mut made, folder, net) = (Made::default(), BpfFolder::new("outputs"), Net::new("kernel"));
+    let at = format!("--bpf-folder {} --json", folder.path().display());
+    let last = |made: &Made, name: &str| made.0[name].last().expect("it was added").clone();
+    let mut fastpath = |what: &str, words: &str| {
+        made.weir(&format!("fastpath {what}"), &format!("fastpath {what} {words} {at}"));
+        last(&made, &format!("fastpath {what}"))
+    };
+    fastpath("show", "");
+    fastpath("clear", "");
+    let mut plane = net.start(&net.in_kernel(&folder, ["eth0", "eth1"], "only"));
+    let paths = |shown: &Value| -> Vec<bool> {
+        let all = shown["interfaces"].as_array().expect("a list").iter();
+        all.map(|view| view["path"]["owner"]["alive"].as_bool().expect("its path is known")).collect()
+    };
+    assert_eq!(paths(&fastpath("show", "")), [true, true]);
+    assert_eq!(fastpath("clear", "")["left"].as_array().map(Vec::len), Some(2), "its process lives");
+    plane.kill();
+    assert_eq!(paths(&fastpath("show", "")), [false, false]);
+    let cleared = fastpath("clear", &format!("eth0 --netns {}", net.gateway));
+    assert_eq!(cleared["cleared"][0]["interface"], "eth0");
+    assert_eq!(paths(&fastpath("show", "")), [false], "the other one's path is known as before");
+    assert_eq!(fastpath("clear", "")["cleared"].as_array().map(Vec::len), Some(1));
     made
 }
 

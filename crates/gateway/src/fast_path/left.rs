@@ -1,8 +1,9 @@
 //! In-kernel paths that have names in a BPF file system, whoever made them: what they are, and taking them away. For people who
 //! look from outside: no gateway need run.
 
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use port::bpf::{SharedWords, monotonic_ns};
@@ -112,30 +113,50 @@ pub fn look(folder: &Path) -> io::Result<KernelPaths> {
 }
 
 /// Takes away what dead processes have left of interfaces: of those that `is_meant`. What a living process has is left alone, unless
-/// `force` is set: then it goes on until that process ends.
+/// `force` is set: then it goes on until that process ends. Maps that interfaces share have their names beside one of them: they go to one
+/// that stays.
 ///
 /// # Errors
 /// As [`look`].
 pub fn clear(folder: &Path, is_meant: impl Fn(&PathInterface) -> bool, force: bool) -> io::Result<Cleared> {
     let kept = port::xdp::kept_in(folder)?;
     let mut done = Cleared { bpf_folder: folder.display().to_string(), cleared: Vec::new(), left: Vec::new() };
+    let mut staying: Vec<_> = kept.iter().collect();
     for (view, kept) in views(&kept).into_iter().zip(&kept).filter(|(view, _)| is_meant(view)) {
         // Of one whose maps cannot be read nobody knows whether it lives: it may be starting.
         if view.path.as_ref().is_none_or(|path| path.owner.alive) && !force {
             done.left.push(view);
-        } else {
-            port::xdp::forget_kept(kept)?;
-            done.cleared.push(view);
+            continue;
         }
+        staying.retain(|other| other.folder != kept.folder);
+        let is_of_it = |other: &&&KeptInterface| id_of(other).is_some() && id_of(other) == id_of(kept);
+        // Those that are to go, too, take the names along, to the last.
+        for (folder, heir) in folders_of(kept).zip(std::iter::repeat(staying.iter().find(is_of_it))) {
+            if let (Some(heir), Some(name)) = (heir, folder.file_name()) {
+                fs::rename(&folder, heir.folder.join(name))?;
+            }
+        }
+        port::xdp::forget_kept(kept)?;
+        done.cleared.push(view);
     }
     Ok(done)
 }
 
+/// The program that sees an interface's packets first.
+fn id_of(kept: &KeptInterface) -> Option<u32> {
+    kept.program.as_ref().map(|program| program.id)
+}
+
+/// Folders of gateways in that of an interface, as they are now.
+fn folders_of(kept: &KeptInterface) -> impl Iterator<Item = PathBuf> {
+    let inside = fs::read_dir(&kept.folder).into_iter().flatten().flatten();
+    inside.map(|entry| entry.path()).filter(|path| path.is_dir())
+}
+
 /// A path's maps have names beside one of its interfaces; the others are its by the program.
 fn views(kept: &[KeptInterface]) -> Vec<PathInterface> {
-    let id = |kept: &KeptInterface| kept.program.as_ref().map(|program| program.id);
     let path_of = |kept: &KeptInterface| kept.gateways.iter().find_map(|folder| path(folder));
-    let paths: Vec<_> = kept.iter().filter_map(|kept| Some((id(kept), path_of(kept)?))).collect();
+    let paths: Vec<_> = kept.iter().filter_map(|kept| Some((id_of(kept), path_of(kept)?))).collect();
     let view = |kept: &KeptInterface| {
         let (interface, namespace) = kept.place.clone().unzip();
         let program = kept.program.as_ref().map(|program| PathProgram {
@@ -143,7 +164,7 @@ fn views(kept: &[KeptInterface]) -> Vec<PathInterface> {
             name: program.name.clone(),
             age_seconds: program.age.as_secs_f64(),
         });
-        let own = paths.iter().find(|(of, _)| of.is_some() && *of == id(kept)).map(|(_, path)| path.clone());
+        let own = paths.iter().find(|(of, _)| of.is_some() && *of == id_of(kept)).map(|(_, path)| path.clone());
         PathInterface {
             interface,
             namespace: namespace.flatten(),

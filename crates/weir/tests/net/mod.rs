@@ -51,6 +51,24 @@ impl Net {
         self.folder.join(name)
     }
 
+    /// A user plane over these two interfaces, of which known sessions are to be forwarded in the kernel, also without the process.
+    pub fn in_kernel(&self, folder: &BpfFolder, [n3, n6]: [&str; 2], fast_path: &str) -> String {
+        let port = |name: &str, interface: &str, role: &str, address: &str| {
+            format!(
+                "[[port]]\nname = \"{name}\"\nuri = \"xdp:{interface}?copy=yes\"\nrole = \"{role}\"\n\
+                 addresses = [\"{address}\"]\nfast_path = \"{fast_path}\"\n"
+            )
+        };
+        format!(
+            "gateway = \"upf\"\n{}{}[fast_path]\nbpf_folder = \"{}\"\n[n4]\naddress = \"10.0.4.1\"\n\
+             allow = [\"10.0.4.0/24\"]\nledger = \"{}\"\n",
+            port("n3", n3, "access", "10.0.3.1/24"),
+            port("n6", n6, "core", "10.0.6.1/24"),
+            folder.path().display(),
+            self.file("ledger").display(),
+        )
+    }
+
     /// Starts `weir run`; returns once it answers.
     pub fn start(&self, config: &str) -> Running {
         fs::write(self.file("upf.toml"), config).unwrap();
@@ -93,6 +111,29 @@ impl Drop for Net {
             let _ = Command::new("ip").args(["netns", "del", ns]).status();
         }
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A BPF file system of its own, as long as this lives.
+pub struct BpfFolder(PathBuf);
+
+impl BpfFolder {
+    pub fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("weir-bpf-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        well(Command::new("mount").args(["-t", "bpf", "bpf"]).arg(&folder).output().unwrap());
+        Self(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for BpfFolder {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
