@@ -144,12 +144,30 @@ def main():
             view["path"]["owner"] == {"pid": upf.pid, "alive": False} and view["path"]["forwards"]
             and view["path"]["sessions"] == UES and view["attached"] for view in there), there)
         time.sleep(0.5)
+        alone = [view["path"]["alone"] for view in paths()]
+        expect("what was answered without it is counted", all(sum(one[key] for one in alone) > 0 for key in (
+            "answered_arp", "answered_neighbour", "answered_echo")), alone)
         passed = packets("gnb0", "rx_packets") - before
         expect(f"{passed} packets downlink while it is dead", passed > PPS / 8, passed)
         upf = gateway()
         print(f"  dead for {time.monotonic() - dead:.2f} s", flush=True)
         # Its counts begin anew.
         wait_for("the new program has taken the old one's place", lambda: counted().get("kernel_down_packets", 0) > PPS / 2)
+        said = counted()
+        expect("and has what was answered before it", all(said.get(f"kernel_alone_answered_{what}", 0) > 0 for what in (
+            "arp", "neighbour", "echo")), said)
+    # A process that hangs is as one that is dead, a few seconds later.
+    upf.send_signal(signal.SIGSTOP)
+    time.sleep(6)
+    before = packets("gnb0", "rx_packets")
+    asked = answered(mac)
+    expect("neighbours and gNBs are answered while it hangs", asked == list(ASKED), asked)
+    expect("and packets go on", packets("gnb0", "rx_packets") - before > PPS / 8)
+    upf.send_signal(signal.SIGCONT)
+    time.sleep(1.5)
+    alone = counted().get("kernel_alone_answered_arp", 0)
+    asked = answered(mac)
+    expect("then it answers itself", asked == list(ASKED) and counted().get("kernel_alone_answered_arp", 0) == alone, asked)
     time.sleep(1)
     gen.send_signal(signal.SIGINT)
     result = last_object(gen.communicate(timeout=60)[0])

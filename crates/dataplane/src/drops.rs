@@ -39,4 +39,5 @@ engine::reasons! {
     HOST_REFUSED "host_refused" "The host interface did not take a packet for the host: its queue is full, or it is down.",
     FLOW_GONE "flow_gone" "The service flow ended while the packet waited in it.",
     HOST_LIMITED "host_limited" "More packets to services of the host than the port's host_packets_per_second.",
+    NAT_PORTS_IN_USE "nat_ports_in_use" "A CPU was in the midst of a packet of a flow that has ended, so that no port could be given again.",
 }

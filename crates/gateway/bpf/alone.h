@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Packets that no port takes, for the process is gone. Who asks for the gateway is answered as long as it may come back, so that
+// Packets that no port takes, for the process is gone or hangs. Who asks for the gateway is answered as long as it may come back, so that
 // neighbours go on sending; what else is to it is dropped, and not passed to a host that knows nothing of it. Answers are to the
-// byte what the process would have sent: what it would have refused has none.
+// byte what the process would have sent: what it would have refused has none. Their rate is bounded, as that of a worker's answers.
 #ifndef WEIR_ALONE_H
 #define WEIR_ALONE_H
 #include "path.h"
@@ -96,6 +96,8 @@ static __always_inline int answer_arp(struct run *run, __u32 at)
 	__builtin_memcpy(sender, arp->sender, 6);
 	__builtin_memcpy(sender_ip, arp->sender_ip, 4);
 	__builtin_memcpy(ours, arp->target_ip, 4);
+	if (!may_answer(run, WEIR_ALONE_ARP))
+		return XDP_DROP;
 	if (!resize(ctx, MIN_FRAME))
 		return XDP_PASS;
 	data = (void *)(long)ctx->data;
@@ -190,6 +192,8 @@ static __always_inline int answer_neighbour(struct run *run, __u32 at)
 		to[1] = bpf_cpu_to_be64(1);
 		flags = 0xa0;
 	}
+	if (!may_answer(run, WEIR_ALONE_NEIGHBOUR))
+		return XDP_DROP;
 	if (!resize(ctx, 14 + run->tags + sizeof(*ip) + sizeof(*message) + sizeof(struct link_option)))
 		return XDP_DROP;
 	data = (void *)(long)ctx->data;
@@ -267,9 +271,13 @@ static __always_inline int alone(struct run *run)
 
 SEC("xdp") int weir_alone(struct xdp_md *ctx)
 {
-	struct run run = { .ctx = ctx };
+	__u32 number = bpf_get_smp_processor_id();
+	struct run run = { .ctx = ctx, .cpu = bpf_map_lookup_elem(&cpus, &number), .counter = WEIR_ALONE_DROPPED };
+	int verdict = alone(&run);
 
-	return alone(&run);
+	if (verdict != XDP_PASS && run.cpu && run.counter < WEIR_COUNTS)
+		run.cpu->counts[run.counter]++;
+	return verdict;
 }
 
 #endif

@@ -28,6 +28,8 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 	}
 	if (verdict != OTHER)
 		return verdict;
+	if (run.config && is_silent(run.config))
+		bpf_tail_call(ctx, &beside, 0);
 	bpf_tail_call(ctx, &user_space, ctx->ingress_ifindex);
 	return XDP_PASS;
 }

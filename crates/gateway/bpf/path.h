@@ -32,6 +32,7 @@ SHARED(session_index, weir_bucket, 1);
 SHARED(block_index, weir_bucket, 1);
 SHARED(blocks, weir_block, 1);
 SHARED(moved, weir_moved, 1);
+SHARED(answers, weir_meter, 1);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -47,6 +48,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } user_space SEC(".maps");
+
+// The program for packets that no port takes.
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} beside SEC(".maps");
 
 // A verdict that is none of the kernel's: on to the user-space path.
 #define OTHER -1
@@ -96,6 +105,7 @@ struct run {
 	struct weir_port *port;
 	struct weir_config *config;
 	__u32 tags;             // bytes of the frame's tags
+	__u32 counter;          // without the process: where the verdict is counted
 	__u64 now;              // when it was admitted, in ns
 };
 
@@ -300,10 +310,27 @@ static __always_inline void request(const void *at)
 	(void)*(const volatile __u8 *)at;
 }
 
+// Whether a worker lives that reports what is counted, or did a while ago; `now` is the kernel's time.
+static __always_inline int is_attended(const struct run *run, __u64 now)
+{
+	return now - run->config->beat <= run->config->keep || now <= run->config->beat;
+}
+
+// Whether the process, which was to say that it lives, has not for long: what is left to it would wait in vain.
+static __always_inline int is_silent(const struct weir_config *settings)
+{
+	__u64 now = bpf_ktime_get_ns(), beat = settings->beat;
+
+	return settings->keep != ~0ULL && now > beat && now - beat > WEIR_SILENT_NS;
+}
+
 // From here on the session's packets are the user-space path's, until its worker gives it back; `as`: WEIR_MOVING or
 // WEIR_FOR_FLOW.
 static __always_inline int hand_back_as(struct run *run, struct weir_session *session, __u32 number, const __u32 as)
 {
+	// Nobody would take the session, nor send what would be behind this packet.
+	if (run->config && is_silent(run->config))
+		return OTHER;
 	__u32 old = __sync_val_compare_and_swap(&session->state, WEIR_KERNEL, as), seen = old;
 
 	// Packets of a moment ago may have been counted in it.
@@ -357,6 +384,23 @@ static __always_inline int take(struct weir_meter *meter, __u64 now, __u64 cost)
 	return -1;
 }
 
+// Whether one more answer may be given now; it is counted as `as`, and a question that has none as beyond the rate.
+static __always_inline int may_answer(struct run *run, const __u32 as)
+{
+	__u32 zero = 0;
+	struct weir_meter *bucket = bpf_map_lookup_elem(&answers, &zero);
+
+	run->counter = WEIR_ALONE_LIMITED;
+	if (!bucket)
+		return 0;
+	if (!bucket->depth)
+		bucket->depth = WEIR_ANSWER_NS * WEIR_ANSWERS_AT_ONCE;
+	if (take(bucket, bpf_ktime_get_ns(), WEIR_ANSWER_NS) <= 0)
+		return 0;
+	run->counter = as;
+	return 1;
+}
+
 static __always_inline __u64 cost_of(const struct weir_meter *meter, __u16 bytes)
 {
 	return bytes * meter->per_byte >> 16;
@@ -367,12 +411,6 @@ static __always_inline int drop(struct run *run, int reason, __u16 bytes)
 	run->cpu->counts[reason]++;
 	run->cpu->counts[WEIR_DROPPED_BYTES] += bytes;
 	return XDP_DROP;
-}
-
-// Whether a worker lives that reports what is counted, or did a while ago; `now` is the kernel's time.
-static __always_inline int is_attended(const struct run *run, __u64 now)
-{
-	return now - run->config->beat <= run->config->keep || now <= run->config->beat;
 }
 
 // Of eight routes from `at` on, the first that a destination matches; none: `found`.

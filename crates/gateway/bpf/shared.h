@@ -54,8 +54,16 @@ enum {
 	WEIR_UP_PACKETS, WEIR_UP_BYTES, WEIR_DOWN_PACKETS, WEIR_DOWN_BYTES, WEIR_OWN_REASON0, WEIR_OWN_REASON1,
 	WEIR_OWN_REASON2, WEIR_SPOOFED_SOURCE, WEIR_NO_HEADROOM, WEIR_HANDED_BACK, WEIR_OTHER, WEIR_DROPPED_BYTES,
 	WEIR_NO_EGRESS, WEIR_SAMPLES, WEIR_SAMPLED_NS, WEIR_OWN_REASON3,
+	/* Without the process: answers, packets to our addresses that were dropped, and questions beyond the rate of answers. */
+	WEIR_ALONE_ARP, WEIR_ALONE_NEIGHBOUR, WEIR_ALONE_ECHO, WEIR_ALONE_DROPPED, WEIR_ALONE_LIMITED,
 	WEIR_COUNTS = 22
 };
+
+/* Answers without the process: one in so many ns, and so many at once, as of a worker. */
+#define WEIR_ANSWER_NS 100000ULL
+#define WEIR_ANSWERS_AT_ONCE 1000
+/* The process is silent if no worker has said for so many ns that it lives: it hangs, or is dead. */
+#define WEIR_SILENT_NS 5000000000ULL
 
 #define WEIR_SAMPLE 256     /* one of so many packets is timed, a power of two */
 

@@ -40,7 +40,7 @@ pub use flows::{FlowMaps, Flows, RANGES, Translation, translation};
 pub use left::{Cleared, KernelPaths, PathInterface, PathOwner, PathProgram, PathView, clear, look};
 pub use lists::{List, NO_COUNTER, TERMS, Term, has_list, hits};
 pub use moving::{InKernel, InKernelSessions, Kernel};
-pub use path::{Counts, FastPath, FastPathError, ProgramSpec, cpus};
+pub use path::{AloneCounts, Counts, FastPath, FastPathError, ProgramSpec, cpus};
 pub use port::Moderation;
 pub use record::{KEY_OWN, Meter, NUMBER_BITS, Next, SharedRecord, State, WAYS, address_key, prefix_key};
 pub use tables::{FastPort, MapEntries, Publisher, Side, write};

@@ -61,6 +61,22 @@ pub struct KernelCounters {
     /// left is what was forwarded less these. None: nothing counts them.
     #[serde(default)]
     pub refused: Option<Vec<RefusedPackets>>,
+    /// Translated flows and the places there are for them in the kernel; none: nothing is translated.
+    #[serde(default)]
+    pub flows: Option<KernelFlows>,
+}
+
+/// Translated flows, and the places in the kernel that they share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelFlows {
+    /// Places of all workers together: `fast_path.flows`.
+    pub places: u64,
+    /// Places that flows have.
+    pub taken: u64,
+    /// Flows that wait for a place: their sessions are with their workers meanwhile.
+    pub waiting: u64,
+    /// Flows that found no place when they began, whether or not they have one now.
+    pub waited: u64,
 }
 
 /// Packets that a port's device did not take for sending.
@@ -100,6 +116,10 @@ impl KernelCounters {
     fn since(&self, earlier: &Self) -> Self {
         Self {
             refused: self.refused_since(earlier),
+            flows: self.flows.map(|flows| {
+                let before = earlier.flows.map_or(0, |before| before.waited);
+                KernelFlows { waited: flows.waited.saturating_sub(before), ..flows }
+            }),
             up_packets: self.up_packets.wrapping_sub(earlier.up_packets),
             up_bytes: self.up_bytes.wrapping_sub(earlier.up_bytes),
             down_packets: self.down_packets.wrapping_sub(earlier.down_packets),

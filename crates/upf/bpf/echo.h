@@ -114,6 +114,8 @@ static __always_inline int answer_echo(struct run *run, __u32 at, const int is6)
 		ends4[1] = ip4->dst;
 	}
 	__builtin_memcpy(link, data, 20);
+	if (!may_answer(run, WEIR_ALONE_ECHO))
+		return XDP_DROP;
 	if (!resize(ctx, 14 + run->tags + ip_len + MESSAGE))
 		return XDP_DROP;
 	data = (void *)(long)ctx->data;

@@ -47,7 +47,8 @@ impl WithKernel {
         let workers = config.workers.count;
         let rules: usize = config.acl.iter().map(|acl| acl.rules.len() + 1).sum();
         let counters = if rules > 0 { 2 * (rules as u32 + dataplane::acl::SPARE_COUNTERS) } else { 0 };
-        let room = Room { sessions: 1024, workers, counters, flows: if config.nat.is_some() { 1024 } else { 0 } };
+        let flows = if config.nat.is_some() { config.fast_path.flows.min(1024) } else { 0 };
+        let room = Room { sessions: 1024, workers, counters, flows };
         let path = Arc::new(FastPath::load(room).map_err(|error| error.to_string())?);
         let ports = config.port.len();
         let macs = config.port.iter().map(|port| Ok((mac(&port.uri)?, port.name.clone())));
@@ -452,6 +453,91 @@ fn nobody_is_drawn_to_a_gateway_that_does_not_come_back() {
     device.path.set_keep(Duration::from_millis(1));
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!(verdict(), XDP_DROP, "not the host's either");
+}
+
+/// An Echo Request of a gNB's.
+fn echo() -> Vec<u8> {
+    golden_cases::from_gnb(golden_cases::Over::V4).udp(2152, 2152).gtpu_message(1, 0).seq(1).build()
+}
+
+#[test]
+fn what_is_answered_without_the_process_is_counted_and_bounded() {
+    const XDP_TX: u32 = 3;
+    let (device, usual, _) = with_usual();
+    let alone =
+        |packet: &[u8]| device.path.alone().expect("loaded").test_run(packet).expect("the kernel runs it").verdict;
+    device.path.set_keep(Duration::from_secs(20));
+    device.path.beat(port::bpf::monotonic_ns());
+    assert_eq!((alone(&echo()), alone(&usual(0))), (XDP_TX, XDP_DROP));
+    let counts = device.path.counts().alone;
+    assert_eq!((counts.answered_echo, counts.dropped, counts.limited, counts.answered_arp), (1, 1, 0, 0));
+    let named = device.path.counts().in_words();
+    assert!(
+        named.iter().any(|(name, count, _)| (name.as_str(), *count) == ("kernel_alone_answered_echo", 1)),
+        "{named:?}"
+    );
+    // A thousand at once, and ten thousand a second.
+    let (begun, all) = (Instant::now(), 20_000);
+    let answered = (0..all).filter(|_| alone(&echo()) == XDP_TX).count() as u64;
+    let most = 1000 + begun.elapsed().as_micros() as u64 / 100 + 1;
+    assert!((1000..=most).contains(&answered), "{answered} of {all}, where {most} are allowed");
+    let counts = device.path.counts().alone;
+    assert_eq!((counts.answered_echo, counts.limited), (1 + answered, all - answered));
+}
+
+/// A worker says every second at least that it lives; if none has for five, questions are answered and other packets are not left
+/// to it. Where sessions do not go on without the process, nobody says anything.
+#[test]
+fn a_process_that_hangs_is_answered_for() {
+    const XDP_TX: u32 = 3;
+    let (device, usual, expiring) = with_usual();
+    let verdict = |packet: &[u8]| device.path.program().expect("loaded").test_run(packet).expect("it runs").verdict;
+    assert_eq!(verdict(&echo()), XDP_PASS, "left to the worker");
+    device.path.set_keep(Duration::from_secs(20));
+    assert!(device.path.beat_every().is_some_and(|every| every <= 1_000_000_000));
+    let now = port::bpf::monotonic_ns;
+    device.path.beat(now() - 4_000_000_000);
+    assert_eq!(verdict(&echo()), XDP_PASS, "not for long yet");
+    device.path.beat(now() - 6_000_000_000);
+    assert_eq!((verdict(&echo()), verdict(&usual(0))), (XDP_TX, XDP_REDIRECT));
+    assert_eq!(verdict(&expiring), XDP_DROP, "nobody takes it");
+    assert_eq!(device.path.counts().alone.dropped, 1);
+    assert!(device.path.is_taken(0), "and others of the session go on");
+    device.path.beat(now());
+    assert_eq!((verdict(&echo()), verdict(&expiring)), (XDP_PASS, XDP_PASS), "it lives again");
+    assert!(!device.path.is_taken(0));
+}
+
+/// However many sessions there are, a turn looks at some of them only.
+#[test]
+fn sessions_go_back_into_the_kernel_some_a_turn() {
+    let mut device = WithKernel::start(&golden_cases::case("").with("simulate.ues = 1000").config).expect("a gateway");
+    let in_kernel = |device: &WithKernel| (0..1000).filter(|number| device.path.is_taken(*number)).count();
+    assert_eq!(in_kernel(&device), 1000);
+    device.user_space.rig().each_gateway(|gateway| {
+        let sessions = gateway.sessions_mut();
+        sessions.close_kernel();
+        (0..1000).for_each(|handle| sessions.leave_kernel(handle));
+        sessions.reopen_kernel();
+    });
+    let mut most = 0;
+    let until = Instant::now() + Duration::from_secs(10);
+    while in_kernel(&device) < 1000 && Instant::now() < until {
+        let waiting = |device: &mut WithKernel| {
+            let mut waiting = 0;
+            let count =
+                |gateway: &upf::gateway::UserPlane| gateway.sessions().kernel().map_or(0, |kernel| kernel.waiting());
+            device.user_space.rig().each_gateway(|gateway| waiting += count(gateway));
+            waiting
+        };
+        let before = waiting(&mut device);
+        std::thread::sleep(Duration::from_millis(1));
+        let later = device.user_space.now() + 1_000_000;
+        device.user_space.turn_to(later);
+        most = most.max(waiting(&mut device).saturating_sub(before));
+    }
+    assert_eq!(in_kernel(&device), 1000, "all go there again");
+    assert!(most > 0 && most < 1000, "{most} at once");
 }
 
 /// The gateway, with that text in place of its bearer.

@@ -124,6 +124,8 @@ fn shown(found: &KernelPaths) -> String {
         ">up",
         ">down",
         ">refused",
+        ">answered",
+        ">dropped",
     ];
     let mut table = Table::new(&heads);
     for view in &found.interfaces {
@@ -143,8 +145,12 @@ fn shown(found: &KernelPaths) -> String {
                 count(path.sessions),
             ],
         });
-        let counts = view.path.as_ref().map(|path| [path.up_packets, path.down_packets, path.refused_packets]);
-        row.extend(counts.map_or_else(|| vec![String::new(); 3], |counts| counts.map(count).to_vec()));
+        let counts = view.path.as_ref().map(|path| {
+            let alone = &path.alone;
+            let answered = alone.answered_arp + alone.answered_neighbour + alone.answered_echo;
+            [path.up_packets, path.down_packets, path.refused_packets, answered, alone.dropped + alone.limited]
+        });
+        row.extend(counts.map_or_else(|| vec![String::new(); 5], |counts| counts.map(count).to_vec()));
         table.row(row);
     }
     table.render(gateway::tables::Style::of_stdout())

@@ -1,7 +1,12 @@
 //! Packets of known sessions through the kernel, between real Linux hosts: see `tests/net/fast_path.py` and
 //! `fast_path_core.py`, `fast_path_nat.py`, `fast_path_moves.py`, `fast_path_dies.py` for the pictures.
 
+mod net;
+
+use std::fs;
 use std::process::Command;
+
+use net::{BpfFolder, Net, ok};
 
 fn run(script: &str, arguments: &[&str]) {
     let script = format!("{}/../../tests/net/{script}", env!("CARGO_MANIFEST_DIR"));
@@ -36,4 +41,18 @@ fn the_committed_object_is_what_its_source_makes() {
     let output = Command::new(script).arg("check").output().expect("bash runs");
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+/// The second port's interface has no XDP of its own: the gateway starts without an in-kernel path, and nothing of the attempt stays.
+#[test]
+fn an_attempt_that_fails_leaves_no_names() {
+    let (net, folder) = (Net::new("names"), BpfFolder::new("names"));
+    ok(&format!("ip -n {} link add dummy0 type dummy", net.gateway));
+    ok(&format!("ip -n {} link set dummy0 up", net.gateway));
+    let gateway = net.start(&net.in_kernel(&folder, ["eth0", "dummy0"], "auto"));
+    let said = fs::read_to_string(net.file("run.err")).expect("it says something");
+    assert!(said.contains("no packets are forwarded in the kernel") && said.contains("no XDP of its own"), "{said}");
+    let names = || fs::read_dir(folder.path().join("weir")).expect("its folder").flatten().collect::<Vec<_>>();
+    assert!(names().is_empty(), "{:?}", names());
+    gateway.stop();
 }

@@ -37,8 +37,16 @@ pub struct LastUse {
 
 /// Where packets are translated beside here. It may lack a mapping, and never has one that is not here.
 pub trait FlowCache: Send {
-    /// Has a mapping, by its number; what had that number before was [removed](Self::remove), and everybody is done with it.
+    /// All mappings have numbers below this: said once, before anything else.
+    fn prepare(&mut self, numbers: u32);
+
+    /// Has a mapping, by its number, if there is room; else the mapping waits for some. What had that number before was
+    /// [removed](Self::remove), and everybody is done with it.
     fn enter(&mut self, number: u32, flow: &Flow);
+
+    /// A mapping that waits for room, now that there is some: to be [entered](Self::enter) again once all is
+    /// [quiet](Self::quiesce). None: nothing waits, or there is no room.
+    fn next_waiting(&self) -> Option<u32>;
 
     /// Has a mapping no more, from the next packet on.
     fn remove(&mut self, number: u32);
@@ -46,9 +54,13 @@ pub trait FlowCache: Send {
     /// When packets of a mapping came last since this was asked last; it is `now`, by the worker's clock.
     fn last_use(&mut self, number: u32, now: u64) -> LastUse;
 
-    /// Returns when no packet is under way that was translated by what was removed.
-    fn quiesce(&mut self);
+    /// Returns when no packet is under way that was translated by what was removed. False: one still was after a while, in which
+    /// the worker does nothing else.
+    fn quiesce(&mut self) -> bool;
 }
+
+/// Mappings that get room in the cache in a call at most.
+const FILLED_AT_ONCE: usize = 32;
 
 /// The cache of a worker's mappings, if there is one.
 #[derive(Default)]
@@ -61,7 +73,8 @@ pub(super) struct Cache {
 impl Nat {
     /// Has packets translated elsewhere too from now on, by the mappings that there are and those to come.
     pub fn set_cache(&mut self, cache: Box<dyn FlowCache>) {
-        self.cache.there = Some(cache);
+        let cache = self.cache.there.insert(cache);
+        cache.prepare(self.mappings.capacity() as u32);
         for number in 0..self.mappings.capacity() as u32 {
             // Fewer lines than 2^32.
             if self.mappings.is_record(LineId(number)) {
@@ -110,12 +123,29 @@ impl Nat {
         }
     }
 
-    /// Ports that are free from now on are used by nobody.
-    pub(super) fn cache_is_quiet(&mut self) {
-        if std::mem::take(&mut self.cache.is_removed_in_use)
-            && let Some(cache) = &mut self.cache.there
-        {
-            cache.quiesce();
+    /// Whether ports that are free now are used by nobody. Mostly they are, or a microsecond later; false: not after a while
+    /// either, and no port may be given.
+    #[must_use]
+    pub(super) fn cache_is_quiet(&mut self) -> bool {
+        if self.cache.is_removed_in_use {
+            self.cache.is_removed_in_use = !self.cache.there.as_mut().is_none_or(|cache| cache.quiesce());
+        }
+        !self.cache.is_removed_in_use
+    }
+
+    /// Whether a mapping that waits has room in the cache now.
+    pub(super) fn has_room_in_cache(&self) -> bool {
+        self.cache.there.as_ref().is_some_and(|cache| cache.next_waiting().is_some())
+    }
+
+    /// Mappings that wait for room in the cache get what there is, a few each time.
+    pub(super) fn fill_cache(&mut self) {
+        for _ in 0..FILLED_AT_ONCE {
+            let Some(number) = self.cache.there.as_ref().and_then(|cache| cache.next_waiting()) else { return };
+            if !self.cache_is_quiet() {
+                return;
+            }
+            self.cache_enters(LineId(number));
         }
     }
 

@@ -19,7 +19,10 @@ impl Nat {
     pub fn tick(&mut self, now: u64) -> bool {
         self.set_now(now);
         for _ in 0..AT_ONCE {
-            let Some((_, what)) = self.wheel.pop(now >> TICK_SHIFT) else { return true };
+            let Some((_, what)) = self.wheel.pop(now >> TICK_SHIFT) else {
+                self.fill_cache();
+                return true;
+            };
             if what & BLOCK == 0 {
                 self.mapping_due(LineId(what));
             } else {
@@ -31,6 +34,9 @@ impl Nat {
 
     /// When [`Nat::tick`] has something to do next, in nanoseconds, or somewhat before.
     pub fn next_deadline(&self) -> Option<u64> {
+        if self.has_room_in_cache() {
+            return Some(self.now_ns);
+        }
         self.wheel.next_tick().map(|tick| tick << TICK_SHIFT)
     }
 

@@ -468,13 +468,15 @@ impl Nat {
 
     /// Enters a mapping whose port is taken in all tables.
     fn put(&mut self, number: u32, mapping: Mapping) -> Option<()> {
+        if !self.cache_is_quiet() {
+            return None;
+        }
         let id = self.mappings.alloc(1)?;
         self.inside.insert(mapping.out_key, id.0).ok()?;
         self.outside.insert(mapping.in_key, id.0).ok()?;
         let at = u64::from(mapping.last) + u64::from(mapping.life(&self.lives));
         let timer = self.wheel.insert(at, id.0)?.0;
         *self.mapping_mut(id)? = Mapping { timer, ..mapping };
-        self.cache_is_quiet();
         self.cache_enters(id);
         self.imported.as_mut()?.set(number, id);
         Some(())

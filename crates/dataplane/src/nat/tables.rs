@@ -254,7 +254,9 @@ impl Nat {
         if self.mappings() >= self.most_mappings {
             return Err(drops::NAT_TABLE_FULL);
         }
-        self.cache_is_quiet();
+        if !self.cache_is_quiet() {
+            return Err(drops::NAT_PORTS_IN_USE);
+        }
         let (block, port) = self.port_for(flow)?;
         let entered = self.enter(flow, block, port);
         if entered.is_none() {

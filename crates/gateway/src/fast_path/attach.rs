@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frame::Caps;
-use port::bpf::XdpMode;
+use port::bpf::{XdpMode, monotonic_ns};
 use port::netns::Netns;
 use port::{Moderation, Uri};
 use schemars::JsonSchema;
@@ -132,10 +132,22 @@ pub fn open<P: AsRef<FastPath>>(
         None => load().map_err(|error| error.to_string()).and_then(|path| attach(wants, path)),
         Some(why) => Err(why.to_owned()),
     };
+    if loaded.is_err() {
+        leave_nothing(wants);
+    }
     port::xdp::keep_no_more();
     match loaded {
         Ok(fast) => Ok(Some(fast)),
         Err(why) => wants.refused(&why),
+    }
+}
+
+/// Takes away the names that an attach which failed has given: programs and counts of it would stay without anybody to use them.
+fn leave_nothing(wants: &Wants<'_>) {
+    let Some((_, folder)) = wants.keep else { return };
+    for uri in wants.ports.iter().filter_map(|port| port.uri.parse::<Uri>().ok()).filter(|uri| uri.kind() == "xdp") {
+        // An interface that is not there has nothing left.
+        let _ = port::xdp::leave_nothing(folder, uri.target(), uri.get("netns"));
     }
 }
 
@@ -194,6 +206,7 @@ impl<P: AsRef<FastPath>> Attached<P> {
         let zero = self.ports.iter().zip(caps).filter(ours).find(|(_, caps)| caps.detail.starts_with("zero copy"));
         if let Some((_, caps)) = zero {
             let why = format!("{} receives in zero-copy mode; set copy=yes in its uri", caps.name);
+            leave_nothing(wants);
             return wants.refused(&why);
         }
         (*self.path).as_ref().set_running(true);
@@ -224,6 +237,8 @@ impl<P: AsRef<FastPath>> Ready<P> {
     pub fn engage(&self, wants: &Wants<'_>) -> Result<(), StartError> {
         let path = (*self.path).as_ref();
         let said = |error: &dyn std::fmt::Display| error.to_string();
+        // It has been long since it was loaded, if there are many sessions.
+        path.beat(monotonic_ns());
         let programs = path.program().and_then(|program| Ok((program, path.alone()?)));
         let put = programs.map_err(|error| said(&error)).and_then(|(program, alone)| {
             let alone = path.beat_every().map(|_| alone.as_fd());
@@ -235,8 +250,10 @@ impl<P: AsRef<FastPath>> Ready<P> {
         if let Err(why) = put {
             // Those of interfaces that it is before already leave every packet, too.
             path.set_running(false);
+            leave_nothing(wants);
             return wants.refused::<()>(&why).map(drop);
         }
+        path.begin_to_count_refused();
         path.take_over();
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use port::bpf::{SharedWords, get_named};
 
-use super::path::{LAYOUT_AT, quiesce};
-use super::record::{CONFIG, CPU, State};
+use super::path::{LAYOUT_AT, quiesce, sum};
+use super::record::{ALONE_AT, ALONE_COUNTS, CONFIG, COUNTS_AT, CPU, State};
 
 /// What the in-kernel path of a process before has left: its program may still forward.
 #[derive(Debug)]
@@ -37,7 +37,12 @@ impl Before {
     /// Its program takes nothing any more, and what it has counted is final when this returns.
     pub(super) fn end(&self) {
         self.config.get(0)[0].fetch_or(1, Ordering::SeqCst);
-        quiesce(&self.cpus);
+        quiesce(&self.cpus, None);
+    }
+
+    /// What was counted without a process.
+    pub(super) fn alone(&self) -> [u64; ALONE_COUNTS] {
+        sum(&self.cpus, COUNTS_AT + ALONE_AT)
     }
 
     /// The number of a session that was in the kernel there, of that handle, of whose record the first `HEAD` octets are as

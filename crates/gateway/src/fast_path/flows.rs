@@ -1,11 +1,13 @@
 //! Translated flows as programs have them: `bpf/nat.h`. Workers' mappings are the truth, and these are copies of them, which a
 //! program may lack: it leaves such packets to the worker then.
 //!
-//! A mapping has the place of its own number, so that memory is bounded and nothing is searched for; mappings with higher
-//! numbers than there are places are not copied. An index of two choices leads to it from both of its ends.
+//! A mapping gets a place when it is made, if one is free and the index, of two choices, has room for both of its ends. One that gets none
+//! waits, and its session stays with its worker: each packet of it would hand the session back. Whoever waits longest gets the next
+//! place that is free.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use dataplane::nat::{Flow, FlowCache, LastUse, PublicRange};
 use port::bpf::{SharedWords, monotonic_ns};
@@ -95,13 +97,67 @@ fn few(mut ranges: Vec<PublicRange>, most: usize) -> Vec<PublicRange> {
     ranges
 }
 
+/// How long packets under way are waited for at most, before a port is given again: a CPU may be taken from the machine in the midst
+/// of one.
+const QUIET_WITHIN: Duration = Duration::from_millis(2);
+
+/// Translated flows, of all workers, with and without a place in the kernel. Workers write, whoever shows them reads.
+#[derive(Debug, Default)]
+pub(super) struct FlowRoom {
+    /// Places that there are.
+    pub(super) places: AtomicU32,
+    /// Those that are taken.
+    pub(super) taken: AtomicU32,
+    /// Flows that wait for one.
+    pub(super) waiting: AtomicU32,
+    /// Flows that have had to wait.
+    pub(super) waited: AtomicU64,
+    /// Flows that wait, by the number of their session: it stays with its worker while there are any.
+    pub(super) by_session: Box<[AtomicU32]>,
+}
+
+impl FlowRoom {
+    pub(super) fn new(sessions: usize) -> Self {
+        Self { by_session: (0..sessions).map(|_| AtomicU32::new(0)).collect(), ..Self::default() }
+    }
+}
+
+/// Where a mapping's copy is, by the mapping's number. Those that wait are a list, in the order in which they came.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Its place, or one of those below.
+    place: u32,
+    /// Of one that waits: its session's number among the program's, and its neighbours in the list.
+    session: u32,
+    before: u32,
+    behind: u32,
+}
+
+impl Slot {
+    const NONE: Self = Self { place: Self::UNUSED, session: 0, before: NOBODY, behind: NOBODY };
+    const UNUSED: u32 = u32::MAX;
+    const WAITS: u32 = u32::MAX - 1;
+
+    fn place(self) -> Option<u32> {
+        (self.place < Self::WAITS).then_some(self.place)
+    }
+}
+
+/// No mapping's number.
+const NOBODY: u32 = u32::MAX;
+
 /// A worker's flows in the kernel.
 pub struct Flows<P> {
     path: Arc<P>,
     maps: FlowMaps,
-    /// The first of its places, and how many it has.
-    first: u32,
-    places: u32,
+    worker: u16,
+    slots: Vec<Slot>,
+    /// Places that are free, the next one last. Everybody is done with them when the next mapping comes.
+    free: Vec<u32>,
+    first_waiting: u32,
+    last_waiting: u32,
+    /// The index has no room for the first one that waits, and nothing was removed since.
+    is_index_full: bool,
     seed: u64,
 }
 
@@ -111,12 +167,79 @@ impl<P: AsRef<FastPath>> Flows<P> {
         let shared = (*path).as_ref();
         let (all, workers) = (shared.own(maps.flows).len() as u32, u32::from(shared.workers())); // fewer than 2^24
         let places = all / workers.max(1);
-        let seed = shared.seed();
-        Self { path, maps, first: u32::from(worker) * places, places, seed }
+        let first = u32::from(worker) * places;
+        shared.flow_room().places.store(places * workers, Ordering::Relaxed);
+        let (free, seed) = ((first..first + places).rev().collect(), shared.seed());
+        let slots = Vec::new();
+        let [first_waiting, last_waiting] = [NOBODY; 2];
+        Self { path, maps, worker, slots, free, first_waiting, last_waiting, is_index_full: false, seed }
     }
 
-    fn place(&self, number: u32) -> Option<u32> {
-        (number < self.places).then(|| self.first + number)
+    fn room(&self) -> &FlowRoom {
+        (*self.path).as_ref().flow_room()
+    }
+
+    fn slot(&self, number: u32) -> Slot {
+        self.slots.get(number as usize).copied().unwrap_or(Slot::NONE)
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Slot)) {
+        self.slots.get_mut(number as usize).map(change);
+    }
+
+    /// Has a copy of a mapping in a place. False: the index has no room for both of its ends.
+    fn put(&self, place: u32, &Flow { session, out_key, in_key }: &Flow) -> bool {
+        let entry = FlowEntry { valid: 0, session, out_key, in_key, out_ns: 0, in_ns: 0, spare: [0; 3] };
+        let flows = self.map(self.maps.flows);
+        flows.write(place as usize, 0, entry.as_bytes());
+        let [out_end, in_end] = [self.mixed(out_key, 0), self.mixed(in_key, PUBLIC_END)];
+        // What is not valid yet is nobody's.
+        if !self.link(out_end, place) {
+            return false;
+        }
+        if !self.link(in_end, place) {
+            self.unlink(out_end, place);
+            return false;
+        }
+        if let Some(word) = flows.get(place as usize).first() {
+            word.fetch_or(1, Ordering::SeqCst);
+        }
+        true
+    }
+
+    /// A mapping waits from now on, behind others, and its session stays with its worker.
+    fn begin_to_wait(&mut self, number: u32, session: u32) {
+        let session = (*self.path).as_ref().number(self.worker, session).unwrap_or(NOBODY);
+        let before = std::mem::replace(&mut self.last_waiting, number);
+        match before {
+            NOBODY => self.first_waiting = number,
+            before => self.change(before, |slot| slot.behind = number),
+        }
+        self.change(number, |slot| *slot = Slot { place: Slot::WAITS, session, before, behind: NOBODY });
+        let room = self.room();
+        room.waiting.fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = room.by_session.get(session as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A mapping that waited does so no more.
+    fn end_to_wait(&mut self, number: u32) {
+        let Slot { session, before, behind, .. } = self.slot(number);
+        match before {
+            NOBODY => (self.first_waiting, self.is_index_full) = (behind, false),
+            before => self.change(before, |slot| slot.behind = behind),
+        }
+        match behind {
+            NOBODY => self.last_waiting = before,
+            behind => self.change(behind, |slot| slot.before = before),
+        }
+        self.change(number, |slot| *slot = Slot::NONE);
+        let room = self.room();
+        room.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = room.by_session.get(session as usize) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn map(&self, map: usize) -> &SharedWords {
@@ -156,22 +279,51 @@ impl<P: AsRef<FastPath>> Flows<P> {
 }
 
 impl<P: AsRef<FastPath> + Send + Sync> FlowCache for Flows<P> {
+    fn prepare(&mut self, numbers: u32) {
+        self.slots = vec![Slot::NONE; numbers as usize];
+    }
+
     fn enter(&mut self, number: u32, flow: &Flow) {
-        let Some(place) = self.place(number) else { return };
-        let (session, Flow { out_key, in_key, .. }) = (flow.session, *flow);
-        let entry = FlowEntry { valid: 0, session, out_key, in_key, out_ns: 0, in_ns: 0, spare: [0; 3] };
-        let flows = self.map(self.maps.flows);
-        flows.write(place as usize, 0, entry.as_bytes());
-        if let Some(word) = flows.get(place as usize).first() {
-            word.fetch_or(1, Ordering::SeqCst);
+        if number as usize >= self.slots.len() {
+            return;
         }
-        // One that cannot be led to from both ends is led to from one: packets of the other direction are the worker's.
-        self.link(self.mixed(out_key, 0), place);
-        self.link(self.mixed(in_key, PUBLIC_END), place);
+        let is_new = self.slot(number).place != Slot::WAITS;
+        // None overtakes those that wait for a place.
+        let is_next = if is_new { self.next_waiting().is_none() } else { number == self.first_waiting };
+        if let Some(place) = self.free.pop_if(|_| is_next) {
+            if self.put(place, flow) {
+                if !is_new {
+                    self.end_to_wait(number);
+                }
+                self.change(number, |slot| slot.place = place);
+                self.room().taken.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            // There was room for it: no allocation.
+            self.free.push(place);
+            self.is_index_full |= self.first_waiting == NOBODY || !is_new;
+        }
+        if is_new {
+            self.room().waited.fetch_add(1, Ordering::Relaxed);
+            self.begin_to_wait(number, flow.session);
+        }
+    }
+
+    fn next_waiting(&self) -> Option<u32> {
+        let is_room = !self.free.is_empty() && !self.is_index_full && self.first_waiting != NOBODY;
+        is_room.then_some(self.first_waiting)
     }
 
     fn remove(&mut self, number: u32) {
-        let Some(place) = self.place(number) else { return };
+        let slot = self.slot(number);
+        if slot.place == Slot::WAITS {
+            return self.end_to_wait(number);
+        }
+        let Some(place) = slot.place() else { return };
+        self.change(number, |slot| *slot = Slot::NONE);
+        self.is_index_full = false;
+        self.free.push(place);
+        self.room().taken.fetch_sub(1, Ordering::Relaxed);
         let [head, out_key, in_key, ..] = self.map(self.maps.flows).get(place as usize) else { return };
         if head.fetch_and(!u64::from(u32::MAX), Ordering::SeqCst) as u32 == 0 {
             return;
@@ -182,7 +334,7 @@ impl<P: AsRef<FastPath> + Send + Sync> FlowCache for Flows<P> {
     }
 
     fn last_use(&mut self, number: u32, now: u64) -> LastUse {
-        let place = self.place(number).map(|place| self.map(self.maps.flows).get(place as usize));
+        let place = self.slot(number).place().map(|place| self.map(self.maps.flows).get(place as usize));
         let Some(words) = place.filter(|words| words.len() > IN_AT) else { return LastUse::default() };
         let kernels = monotonic_ns();
         let taken = |at: usize| {
@@ -194,8 +346,8 @@ impl<P: AsRef<FastPath> + Send + Sync> FlowCache for Flows<P> {
         LastUse { out: taken(OUT_AT), inward: taken(IN_AT) }
     }
 
-    fn quiesce(&mut self) {
-        (*self.path).as_ref().quiesce();
+    fn quiesce(&mut self) -> bool {
+        (*self.path).as_ref().quiesce_until(Instant::now() + QUIET_WITHIN)
     }
 }
 

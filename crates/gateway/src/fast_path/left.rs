@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::owner::Owner;
-use super::path::{BEAT_AT, KEEP_AT, OWNER_AT};
-use super::record::{self, CONFIG, CPU, LOSS, State};
+use super::path::{AloneCounts, BEAT_AT, KEEP_AT, OWNER_AT, sum};
+use super::record::{self, ALONE_AT, CONFIG, COUNTS_AT, CPU, LOSS, State};
 
 /// What a BPF file system has of in-kernel paths.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -81,6 +81,8 @@ pub struct PathView {
     pub down_bytes: u64,
     /// Packets of those forwarded that the devices to send by did not take.
     pub refused_packets: u64,
+    /// What it has done while its process did not answer: it was dead, or hung.
+    pub alone: AloneCounts,
 }
 
 /// The process of an in-kernel path.
@@ -188,7 +190,8 @@ fn path(folder: &Path) -> Option<PathView> {
     let alive = owner.is_alive().unwrap_or(heard < keep / 4 + 1_000_000_000);
     let sessions = SharedWords::named_of_any(&folder.join("sessions")).ok();
     let [kernel, moving] = sessions.as_ref().map_or([0; 2], states);
-    let counts = counts(folder);
+    let cpus = SharedWords::named(&folder.join("cpus"), CPU).ok();
+    let counts: [u64; 4] = cpus.as_ref().map_or([0; 4], |cpus| sum(cpus, COUNTS_AT));
     Some(PathView {
         gateway: folder.file_name()?.to_string_lossy().into_owned(),
         owner: PathOwner { pid: owner.pid, alive },
@@ -203,6 +206,7 @@ fn path(folder: &Path) -> Option<PathView> {
         down_packets: counts[2],
         down_bytes: counts[3],
         refused_packets: refused(folder),
+        alone: AloneCounts::of(cpus.map_or([0; record::ALONE_COUNTS], |cpus| sum(&cpus, COUNTS_AT + ALONE_AT))),
     })
 }
 
@@ -217,18 +221,6 @@ fn states(sessions: &SharedWords) -> [u64; 2] {
         }
     }
     found
-}
-
-/// Packets and bytes up and down, on all CPUs.
-fn counts(folder: &Path) -> [u64; 4] {
-    let mut sums = [0u64; 4];
-    let Ok(cpus) = SharedWords::named(&folder.join("cpus"), CPU) else { return sums };
-    for cpu in 0..cpus.len() {
-        for (sum, word) in sums.iter_mut().zip(cpus.get(cpu).iter().skip(record::COUNTS_AT)) {
-            *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
-        }
-    }
-    sums
 }
 
 /// What devices did not take.

@@ -66,6 +66,11 @@ pub struct Kernel<P> {
     waiting: VecDeque<u32>,
     /// Those that go there as soon as none of their packets is in a port.
     entering: VecDeque<Entering>,
+    /// Those of which translated flows wait for a place in the kernel, and when they were looked at last.
+    parked: Parked,
+    looked_at_parked: u64,
+    /// The next of all handles, of which those whose sessions are not there are to wait; none: all have been looked at.
+    reopening: Option<u32>,
     /// The worker's turn when it looked last, and the one in or after which each port had been found empty.
     turn: u64,
     drained: u64,
@@ -77,7 +82,7 @@ pub struct Kernel<P> {
 impl<P: AsRef<FastPath>> Kernel<P> {
     /// A worker's share, at its time `now`.
     pub fn new(path: Arc<P>, worker: u16, now: u64) -> Self {
-        let (waiting, entering) = (VecDeque::new(), VecDeque::new());
+        let (waiting, entering, parked) = (VecDeque::new(), VecDeque::new(), Parked::default());
         let mut kernel = Self {
             path,
             worker,
@@ -86,6 +91,9 @@ impl<P: AsRef<FastPath>> Kernel<P> {
             seen: 0,
             waiting,
             entering,
+            parked,
+            looked_at_parked: now,
+            reopening: None,
             turn: 0,
             drained: 0,
             looked: now,
@@ -113,6 +121,51 @@ impl<P: AsRef<FastPath>> Kernel<P> {
     /// The number of a session among the program's; none: there is no room for it.
     pub fn number(&self, handle: u32) -> Option<u32> {
         self.shared().number(self.worker, handle)
+    }
+
+    /// Whether translated flows of a session wait for a place in the kernel: its packets would bring it back at once.
+    pub fn lacks_flows(&self, handle: u32) -> bool {
+        self.number(handle).is_some_and(|number| self.shared().lacks_flows(number))
+    }
+
+    /// No session is about to go there.
+    fn forget_those_to_come(&mut self) {
+        self.waiting.clear();
+        self.entering.clear();
+        self.parked = Parked::default();
+        self.reopening = None;
+    }
+
+    /// Sessions that wait to go there again.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// Handles of sessions in the order they came, each once.
+#[derive(Debug, Default)]
+struct Parked {
+    order: VecDeque<u32>,
+    /// A bit for each handle: it is among them.
+    is_there: Vec<u64>,
+}
+
+impl Parked {
+    fn push(&mut self, handle: u32) {
+        let (word, bit) = (handle as usize / 64, 1 << (handle % 64));
+        if self.is_there.len() <= word {
+            self.is_there.resize(word + 1, 0);
+        }
+        if self.is_there[word] & bit == 0 {
+            self.is_there[word] |= bit;
+            self.order.push_back(handle);
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let handle = self.order.pop_front()?;
+        self.is_there[handle as usize / 64] &= !(1 << (handle % 64));
+        Some(handle)
     }
 }
 
@@ -158,6 +211,11 @@ const SOON: u32 = 1000;
 /// How often waiting sessions are looked at, in nanoseconds, and how many then.
 const EVERY: u64 = 1_000_000;
 const A_TIME: usize = 32;
+/// The same of sessions whose flows wait for a place: these may be many for long.
+const EVERY_PARKED: u64 = 20_000_000;
+const PARKED_A_TIME: usize = 64;
+/// Handles looked at in a turn when sessions go into the kernel again.
+const REOPENED: u32 = 256;
 
 /// A worker's sessions, of which some are in the kernel. [`try_to_enter`](Self::try_to_enter) and
 /// [`leave_kernel`](Self::leave_kernel) are the gateway's; when is decided here.
@@ -199,11 +257,12 @@ pub trait InKernelSessions {
     fn open_kernel(&mut self, open: bool) {
         let Some(kernel) = self.kernel_mut() else { return };
         kernel.is_closed = !open;
-        kernel.waiting.clear();
-        kernel.entering.clear();
+        kernel.forget_those_to_come();
         for handle in 0..self.handles_end() {
             if open {
-                self.try_to_enter(handle, None);
+                if !self.parks(handle) {
+                    self.try_to_enter(handle, None);
+                }
             } else {
                 self.leave_kernel(handle);
             }
@@ -216,8 +275,7 @@ pub trait InKernelSessions {
     fn close_kernel(&mut self) {
         let Some(kernel) = self.kernel_mut() else { return };
         kernel.is_closed = true;
-        kernel.waiting.clear();
-        kernel.entering.clear();
+        kernel.forget_those_to_come();
         kernel.shared().set_running(false);
     }
 
@@ -226,18 +284,8 @@ pub trait InKernelSessions {
     fn reopen_kernel(&mut self) {
         let Some(kernel) = self.kernel_mut().filter(|kernel| kernel.is_closed) else { return };
         kernel.is_closed = false;
+        kernel.reopening = Some(0);
         kernel.shared().set_running(true);
-        let (end, time) = (self.handles_end(), milliseconds());
-        self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.reserve(end as usize));
-        for handle in 0..end {
-            if self.is_in_kernel(handle) {
-                continue;
-            }
-            if let Some(place) = self.place_in_kernel(handle) {
-                place.wait(false, time);
-                self.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
-            }
-        }
     }
 
     /// The program leaves all packets to the workers, which take their sessions back as they come; or takes them again.
@@ -265,13 +313,23 @@ pub trait InKernelSessions {
 
     /// Has a session go into the kernel, if it can: at once, or, if packets of it may wait in a port, behind them.
     fn enter_kernel(&mut self, handle: u32) {
-        if !self.try_to_enter(handle, Some(0)) {
+        if !self.parks(handle) && !self.try_to_enter(handle, Some(0)) {
             self.begin_to_enter(handle);
         }
     }
 
+    /// Has a session wait until its translated flows have places in the kernel. False: they have.
+    fn parks(&mut self, handle: u32) -> bool {
+        let Some(kernel) = self.kernel_mut().filter(|kernel| kernel.lacks_flows(handle)) else { return false };
+        kernel.parked.push(handle);
+        true
+    }
+
     /// A session goes into the kernel when no packet of it is on its way to the worker any more.
     fn begin_to_enter(&mut self, handle: u32) {
+        if self.parks(handle) {
+            return;
+        }
         if self.place_in_kernel(handle).is_some_and(|place| !place.is_linked) {
             // The program counts what it leaves to user space of sessions that keys lead to. None ever stands so.
             self.try_to_enter(handle, Some(u32::MAX));
@@ -314,11 +372,13 @@ pub trait InKernelSessions {
     /// When [`see_to_kernel`](Self::see_to_kernel) is to be called next.
     fn kernel_deadline(&self) -> Option<u64> {
         let kernel = self.kernel()?;
-        let wait = if kernel.entering.is_empty() { EVERY * u64::from(STAYS) } else { EVERY };
-        let is_waiting = !kernel.waiting.is_empty() || !kernel.entering.is_empty() || self.has_more();
+        let is_on_its_way = !kernel.entering.is_empty() || kernel.reopening.is_some();
+        let is_waiting = !kernel.waiting.is_empty() || is_on_its_way || self.has_more();
+        let wait = if is_on_its_way { EVERY } else { EVERY * u64::from(STAYS) };
         let sessions = is_waiting.then(|| kernel.looked + wait);
+        let parked = (!kernel.parked.order.is_empty()).then_some(kernel.looked_at_parked + EVERY_PARKED);
         let beat = kernel.shared().beat_every().map(|every| kernel.beat + every);
-        sessions.into_iter().chain(beat).min()
+        sessions.into_iter().chain(parked).chain(beat).min()
     }
 }
 
@@ -341,9 +401,27 @@ fn see_to_moved<S: InKernelSessions + ?Sized>(sessions: &mut S, now: u64) {
             sessions.leave_and_wait(handle);
         }
     }
+    reopen(sessions);
     send_entering(sessions);
     send_waiting(sessions);
+    send_parked(sessions, now);
     sessions.see_to_more();
+}
+
+/// Has some more sessions wait to go into the kernel, of those that are not there.
+fn reopen<S: InKernelSessions + ?Sized>(sessions: &mut S) {
+    let Some(first) = sessions.kernel().and_then(|kernel| kernel.reopening) else { return };
+    let (end, time) = (sessions.handles_end(), milliseconds());
+    let last = first.saturating_add(REOPENED).min(end);
+    for handle in first..last {
+        let is_there = sessions.is_in_kernel(handle);
+        let Some(place) = sessions.place_in_kernel(handle).filter(|place| !is_there && place.back == 0) else {
+            continue;
+        };
+        place.wait(false, time);
+        sessions.kernel_mut().into_iter().for_each(|kernel| kernel.waiting.push_back(handle));
+    }
+    sessions.kernel_mut().into_iter().for_each(|kernel| kernel.reopening = (last < end).then_some(last));
 }
 
 /// Sends those into the kernel of which no packet is on its way to the worker, or in its ports.
@@ -360,6 +438,9 @@ fn send_entering<S: InKernelSessions + ?Sized>(sessions: &mut S) {
             entering.turn = Some(kernel.turn);
         }
         let is_behind = entering.turn.is_some_and(|turn| kernel.drained >= turn);
+        if is_behind && sessions.parks(entering.handle) {
+            continue;
+        }
         if (!is_behind || !sessions.try_to_enter(entering.handle, Some(entering.stood)))
             && let Some(kernel) = sessions.kernel_mut()
         {
@@ -382,6 +463,19 @@ fn send_waiting<S: InKernelSessions + ?Sized>(sessions: &mut S) {
             continue;
         }
         sessions.begin_to_enter(handle);
+    }
+}
+
+/// Sends those on their way whose flows have places by now; others wait on, behind the rest.
+fn send_parked<S: InKernelSessions + ?Sized>(sessions: &mut S, now: u64) {
+    let is_due = |kernel: &&mut Kernel<S::Path>| now.wrapping_sub(kernel.looked_at_parked) >= EVERY_PARKED;
+    let Some(kernel) = sessions.kernel_mut().filter(is_due) else { return };
+    kernel.looked_at_parked = now;
+    for _ in 0..kernel.parked.order.len().min(PARKED_A_TIME) {
+        let Some(handle) = sessions.kernel_mut().and_then(|kernel| kernel.parked.pop()) else { return };
+        if !sessions.is_in_kernel(handle) && sessions.place_in_kernel(handle).is_some() {
+            sessions.begin_to_enter(handle);
+        }
     }
 }
 

@@ -4,19 +4,24 @@ use std::ffi::CStr;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use port::bpf::{BpfError, DeviceOffsets, Object, Program, SharedWords, TracepointLink, monotonic_ns, possible_cpus};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::before::Before;
+use super::flows::FlowRoom;
 use super::index::{self, Index};
 use super::owner::Owner;
-use super::record::{self, CONFIG, CPU, LIST, LOSS, MOVED, MOVED_AT, NUMBER_BITS, SharedRecord, State};
-use crate::snapshot::{KernelCounters, RefusedPackets};
+use super::record::{
+    self, ALONE_AT, ALONE_COUNTS, CONFIG, CPU, LIST, LOSS, MOVED, MOVED_AT, NUMBER_BITS, SharedRecord, State,
+};
+use crate::snapshot::{KernelCounters, KernelFlows, RefusedPackets};
 
 /// The programs of an object: of packets, and of those that no port takes.
 const PROGRAM: &str = "weir_fastpath";
@@ -32,6 +37,8 @@ const FAR_AT: usize = 4;
 const SEED_AT: usize = 5;
 const OFFSETS_AT: usize = 6;
 pub(super) const OWNER_AT: usize = 7;
+/// How often workers say at least that they live, in nanoseconds: several times before they count as silent (WEIR_SILENT_NS).
+const BEAT_EVERY: u64 = 1_000_000_000;
 /// The most CPUs and workers there is room for.
 const CPUS: u32 = 1024;
 const WORKERS: u32 = 256;
@@ -106,6 +113,10 @@ pub struct FastPath {
     before: Mutex<Option<Arc<Before>>>,
     /// Its program is out of use, and its counts final.
     is_over: AtomicBool,
+    /// Translated flows, where there are any.
+    flow_room: OnceLock<FlowRoom>,
+    /// What was counted without a process, before this one.
+    alone_before: [AtomicU64; ALONE_COUNTS],
 }
 
 /// An interface that packets are sent by.
@@ -113,6 +124,7 @@ pub struct FastPath {
 struct EgressPort {
     name: String,
     ifindex: u32,
+    netns: u64,
 }
 
 /// What the program has counted, on all CPUs.
@@ -134,6 +146,59 @@ pub struct Counts {
     pub refused: u64,
     /// Packets taken that were timed, and the nanoseconds that the program took for them.
     pub sampled: (u64, u64),
+    /// Translated flows that found no place when they began.
+    pub flows_waited: u64,
+    /// What was done without a process, before this one or while it hung.
+    pub alone: AloneCounts,
+}
+
+/// What the programs of an in-kernel path have done while no process answered: it was dead, or hung.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AloneCounts {
+    /// ARP requests for the gateway's addresses that were answered.
+    pub answered_arp: u64,
+    /// Neighbour solicitations that were answered.
+    pub answered_neighbour: u64,
+    /// GTP-U Echo Requests that were answered.
+    pub answered_echo: u64,
+    /// Packets to the gateway's addresses that were dropped: nobody was there to process them.
+    pub dropped: u64,
+    /// Questions that had no answer, for there were more than 10,000 a second: dropped.
+    pub limited: u64,
+}
+
+impl AloneCounts {
+    pub(super) fn of([answered_arp, answered_neighbour, answered_echo, dropped, limited]: [u64; ALONE_COUNTS]) -> Self {
+        Self { answered_arp, answered_neighbour, answered_echo, dropped, limited }
+    }
+
+    /// By name and in words.
+    fn in_words(self) -> [(&'static str, u64, &'static str); ALONE_COUNTS] {
+        let Self { answered_arp, answered_neighbour, answered_echo, dropped, limited } = self;
+        [
+            ("kernel_alone_answered_arp", answered_arp, "ARP requests answered in the kernel without the process."),
+            (
+                "kernel_alone_answered_neighbour",
+                answered_neighbour,
+                "Neighbour solicitations answered in the kernel without the process.",
+            ),
+            (
+                "kernel_alone_answered_echo",
+                answered_echo,
+                "GTP-U Echo Requests answered in the kernel without the process.",
+            ),
+            (
+                "kernel_alone_dropped",
+                dropped,
+                "Packets to the gateway's addresses dropped in the kernel, as no process was there to process them.",
+            ),
+            (
+                "kernel_alone_limited",
+                limited,
+                "Questions that came without the process, more than are answered a second: dropped.",
+            ),
+        ]
+    }
 }
 
 impl Counts {
@@ -154,6 +219,7 @@ impl Counts {
             sampled_packets: self.sampled.0,
             sampled_ns: self.sampled.1,
             refused: None,
+            flows: None,
         }
     }
 
@@ -167,6 +233,11 @@ impl Counts {
             ("kernel_handed_back", self.handed_back, "Times a session came back from the kernel with a packet."),
             ("kernel_left", self.other, "Packets that the in-kernel path left to the workers."),
             (
+                "kernel_flows_waited",
+                self.flows_waited,
+                "Translated flows that found no place in the kernel when they began: fast_path.flows are taken.",
+            ),
+            (
                 "kernel_dropped_egress_refused",
                 self.refused,
                 "Packets forwarded in the kernel that the device to send by did not take: its ring was full, or it was down.",
@@ -175,7 +246,8 @@ impl Counts {
         let drops = self.drops().map(|(name, n)| {
             (format!("kernel_dropped_{name}"), n, format!("Packets dropped in the kernel, by reason {name}."))
         });
-        let all = all.into_iter().map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).chain(drops);
+        let all = all.into_iter().chain(self.alone.in_words());
+        let all = all.map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).chain(drops);
         all.filter(|(_, n, _)| *n > 0).collect()
     }
 }
@@ -233,8 +305,12 @@ impl FastPath {
             watch: OnceLock::new(),
             before: Mutex::new(None),
             is_over: AtomicBool::new(false),
+            flow_room: OnceLock::new(),
+            alone_before: Default::default(),
             object,
         };
+        // What is left to a process that hangs goes there.
+        path.object.map("beside")?.set_fd(0, path.alone()?.as_fd())?;
         debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
         debug_assert_eq!(path.sessions.get(0).len(), spec.session / 8);
         debug_assert_eq!(path.moved.get(0).len(), LIST / 8);
@@ -291,7 +367,7 @@ impl FastPath {
     /// How often there must be a [`beat`](Self::beat), in nanoseconds; none: there need be none.
     pub fn beat_every(&self) -> Option<u64> {
         let keep = self.config.get(0)[KEEP_AT].load(Ordering::Relaxed);
-        (keep != u64::MAX).then_some(keep / 4)
+        (keep != u64::MAX).then_some(BEAT_EVERY.min(keep / 4))
     }
 
     /// A worker says that it lives, at a time of the kernel's clock.
@@ -330,6 +406,9 @@ impl FastPath {
     pub fn take_over(&self) {
         let Some(before) = self.before().take() else { return };
         before.end();
+        for (to, count) in self.alone_before.iter().zip(before.alone()) {
+            to.store(count, Ordering::Relaxed);
+        }
         self.is_over.store(true, Ordering::Release);
     }
 
@@ -366,13 +445,21 @@ impl FastPath {
         Ok(())
     }
 
-    /// What the interface `ifindex` of a network namespace (by its inode's number) does not take is counted as that port's.
+    /// What the interface `ifindex` of a network namespace (by its inode's number) does not take is counted as that port's, once
+    /// the program [sends](Self::begin_to_count_refused).
     pub fn count_refused(&self, port: &str, ifindex: u32, netns: u64) {
-        let Some(first) = self.losses.get(ifindex as usize).first() else { return };
-        first.store(netns & u64::from(u32::MAX), Ordering::SeqCst);
         let mut ports = self.egress_ports.lock().unwrap_or_else(|e| e.into_inner());
         ports.retain(|known| known.ifindex != ifindex && known.name != port);
-        ports.push(EgressPort { name: port.to_owned(), ifindex });
+        ports.push(EgressPort { name: port.to_owned(), ifindex, netns: netns & u64::from(u32::MAX) });
+    }
+
+    /// The program sees packets from now on: what was refused before was that of a process before.
+    pub fn begin_to_count_refused(&self) {
+        for port in self.egress_ports.lock().unwrap_or_else(|e| e.into_inner()).iter() {
+            if let Some(first) = self.losses.get(port.ifindex as usize).first() {
+                first.store(port.netns, Ordering::SeqCst);
+            }
+        }
     }
 
     /// What devices have not taken, by port; none: nothing counts it.
@@ -386,7 +473,29 @@ impl FastPath {
 
     /// What it has counted, in numbers that all gateways show.
     pub fn summary(&self) -> KernelCounters {
-        KernelCounters { refused: self.refused(), ..self.counts().summary() }
+        KernelCounters { refused: self.refused(), flows: self.flows(), ..self.counts().summary() }
+    }
+
+    /// Translated flows and the places there are for them; none: nothing is translated.
+    pub fn flows(&self) -> Option<KernelFlows> {
+        let room = self.flow_room.get()?;
+        Some(KernelFlows {
+            places: room.places.load(Ordering::Relaxed).into(),
+            taken: room.taken.load(Ordering::Relaxed).into(),
+            waiting: room.waiting.load(Ordering::Relaxed).into(),
+            waited: room.waited.load(Ordering::Relaxed),
+        })
+    }
+
+    /// The same, for workers to bring up to date.
+    pub(super) fn flow_room(&self) -> &FlowRoom {
+        self.flow_room.get_or_init(|| FlowRoom::new(self.sessions.len()))
+    }
+
+    /// Whether translated flows of a session wait for a place: its packets are its worker's as long as they do.
+    pub fn lacks_flows(&self, number: u32) -> bool {
+        let waiting = self.flow_room.get().and_then(|room| room.by_session.get(number as usize));
+        waiting.is_some_and(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     /// Packets that came in by interface `ifindex` and are not taken go on to this XDP program.
@@ -437,7 +546,13 @@ impl FastPath {
     /// Returns when every run of the program that was under way when this was called has ended: what it read before is not
     /// acted upon any more. Takes a microsecond, unless a CPU is taken from the machine in the middle of a packet.
     pub fn quiesce(&self) {
-        quiesce(&self.cpus);
+        quiesce(&self.cpus, None);
+    }
+
+    /// The same, until then at most. False: a run is under way yet.
+    #[must_use]
+    pub fn quiesce_until(&self, until: Instant) -> bool {
+        quiesce(&self.cpus, Some(until))
     }
 
     /// Puts a session's record in its place; its packets are the program's when this returns true. False: it does not stand
@@ -549,14 +664,11 @@ impl FastPath {
 
     /// What it has counted.
     pub fn counts(&self) -> Counts {
-        let mut sums = [0u64; record::COUNTS];
-        for cpu in 0..self.cpus.len() {
-            for (sum, word) in sums.iter_mut().zip(self.cpus.get(cpu).iter().skip(record::COUNTS_AT)) {
-                *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
-            }
-        }
+        let sums: [u64; record::COUNTS] = sum(&self.cpus, record::COUNTS_AT);
         let [up, up_bytes, down, down_bytes, own0, own1, own2, rest @ ..] = sums;
         let [spoofed, headroom, back, other, dropped, egress, samples, sampled_ns, own3, ..] = rest;
+        let before = self.alone_before.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let alone = std::array::from_fn(|n| sums[ALONE_AT + n].wrapping_add(before[n]));
         let [name0, name1, name2, name3] = self.reasons;
         Counts {
             up: (up, up_bytes),
@@ -575,8 +687,21 @@ impl FastPath {
             other,
             refused: self.refused().iter().flatten().map(|refused| refused.packets).sum(),
             sampled: (samples, sampled_ns),
+            flows_waited: self.flows().map_or(0, |flows| flows.waited),
+            alone: AloneCounts::of(alone),
         }
     }
+}
+
+/// Counters of all CPUs, from a word on.
+pub(super) fn sum<const N: usize>(cpus: &SharedWords, at: usize) -> [u64; N] {
+    let mut sums = [0u64; N];
+    for cpu in 0..cpus.len() {
+        for (sum, word) in sums.iter_mut().zip(cpus.get(cpu).iter().skip(at)) {
+            *sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+        }
+    }
+    sums
 }
 
 /// CPUs that may run the program.
@@ -584,16 +709,23 @@ pub fn cpus() -> u32 {
     possible_cpus().map_or(CPUS, |cpus| u32::try_from(cpus).unwrap_or(CPUS)).min(CPUS)
 }
 
-/// Returns when every run of the program, under way at the call, has ended.
-pub(super) fn quiesce(cpus: &SharedWords) {
+/// Returns when every run of the program, under way at the call, has ended. False: one has not at the time `until`.
+pub(super) fn quiesce(cpus: &SharedWords, until: Option<Instant>) -> bool {
     fence(Ordering::SeqCst);
     for cpu in 0..cpus.len() {
         let [started, ended, ..] = cpus.get(cpu) else { continue };
-        let until = started.load(Ordering::SeqCst);
+        let runs = started.load(Ordering::SeqCst);
         let mut spins = 0u32;
-        while (until.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
+        while (runs.wrapping_sub(ended.load(Ordering::SeqCst)) as i64) > 0 {
             spins += 1;
-            if spins.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if !spins.is_multiple_of(1024) {
+                std::hint::spin_loop();
+            } else if until.is_some_and(|until| Instant::now() >= until) {
+                return false;
+            } else {
+                std::thread::yield_now();
+            }
         }
     }
+    true
 }

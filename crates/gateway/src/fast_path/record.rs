@@ -23,6 +23,9 @@ pub const MOVED_AT: usize = 2;
 /// Counters of a CPU, and where they stand, in words.
 pub const COUNTS: usize = 22;
 pub const COUNTS_AT: usize = 2;
+/// Of the counters: the first of what was counted without the process, and how many of them there are.
+pub const ALONE_AT: usize = 16;
+pub const ALONE_COUNTS: usize = 5;
 
 /// Whose a session's packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,7 +77,7 @@ fn in_kernel(kernel: &KernelCounters, snapshot: &Snapshot, style: Style) -> Stri
     let cpu =
         if sampled > 0.0 { 100.0 * ns / sampled * per_second(kernel.taken(), snapshot.seconds) / 1e9 } else { 0.0 };
     format!(
-        "{} · up {}, {} · down {}, {} · {}\n{}  {} % of packets, {} ns/packet in its program, {:.1} % of a CPU\n\n",
+        "{} · up {}, {} · down {}, {} · {}\n{}{}  {} % of packets, {} ns/packet in its program, {:.1} % of a CPU\n\n",
         style.strong("in the kernel"),
         rate(kernel.up_packets, "pps"),
         rate(kernel.up_bytes * 8, "bit/s"),
@@ -85,6 +85,7 @@ fn in_kernel(kernel: &KernelCounters, snapshot: &Snapshot, style: Style) -> Stri
         rate(kernel.down_bytes * 8, "bit/s"),
         if kernel.dropped_packets > 0 { style.alarm(&drops) } else { drops },
         refused_by(kernel, style),
+        flows_in(kernel, style),
         per(100.0 * taken, taken + workers, 1),
         per(ns, sampled, 0),
         cpu,
@@ -99,6 +100,18 @@ fn refused_by(kernel: &KernelCounters, style: Style) -> String {
         return String::new();
     }
     format!("  {}\n", style.alarm(&format!("egress_refused: {}", ports.join(", "))))
+}
+
+/// Translated flows in the kernel, and those for which it has no place.
+fn flows_in(kernel: &KernelCounters, style: Style) -> String {
+    let Some(flows) = kernel.flows else { return String::new() };
+    let taken = format!("flows: {} of {}", count(flows.taken), count(flows.places));
+    if flows.waiting == 0 && flows.waited == 0 {
+        return format!("  {taken}\n");
+    }
+    let waiting =
+        format!("{} wait for a place, {} have waited (fast_path.flows)", count(flows.waiting), count(flows.waited));
+    format!("  {taken} · {}\n", style.alarm(&waiting))
 }
 
 /// `1.42 M`, `7 `: ready for a unit.

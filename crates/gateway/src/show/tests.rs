@@ -208,7 +208,7 @@ fn ports() {
 
 #[test]
 fn what_went_through_the_kernel_stands_before_the_workers() {
-    use crate::snapshot::{KernelCounters, RefusedPackets};
+    use crate::snapshot::{KernelCounters, KernelFlows, RefusedPackets};
     let kernel = KernelCounters {
         up_packets: 2_000_000,
         up_bytes: 250_000_000,
@@ -240,4 +240,16 @@ fn what_went_through_the_kernel_stands_before_the_workers() {
     let between = with(40, &later).since(&with(30, &now)).kernel.expect("there");
     assert_eq!((between.refused.clone(), between.sent()), (refused(10), 490));
     assert!(!run::text(&with(0, &later), true, false, PLAIN).contains("egress_refused"));
+    // Translated flows, of which some find no place.
+    let flows = |waiting, waited| {
+        let flows = Some(KernelFlows { places: 1024, taken: 1000, waiting, waited });
+        let kernel = later.kernel.clone().map(|kernel| KernelCounters { flows, ..kernel });
+        Snapshot { kernel, ..later.clone() }
+    };
+    let text = run::text(&flows(0, 0), true, false, PLAIN);
+    assert!(text.contains("\n  flows: 1 000 of 1 024\n  80.0 % of packets"), "{text}");
+    let text = run::text(&flows(3, 7), true, false, PLAIN);
+    assert!(text.contains("flows: 1 000 of 1 024 · 3 wait for a place, 7 have waited (fast_path.flows)\n"), "{text}");
+    let between = flows(3, 7).since(&flows(1, 5)).kernel.expect("there").flows.expect("there");
+    assert_eq!((between.waiting, between.waited), (3, 2));
 }

@@ -37,6 +37,7 @@ pub enum NotEligible {
     TunnelUp,
     InstanceRoutes,
     AccessList,
+    Flows,
 }
 
 impl fmt::Display for NotEligible {
@@ -61,6 +62,7 @@ impl fmt::Display for NotEligible {
             Self::TunnelUp => "packets from access go on into a tunnel",
             Self::InstanceRoutes => "the network instance has more than 16 routes of IPv4 or of IPv6",
             Self::AccessList => "the network instance's access list has more than 16 rules",
+            Self::Flows => "a translated flow of it has no place in the kernel (fast_path.flows)",
         })
     }
 }

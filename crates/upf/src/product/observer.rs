@@ -347,6 +347,12 @@ impl Product for Observer {
                 levels.extend(all.into_iter().map(|(pool, used, capacity)| Level { pool: name(pool), used, capacity }));
             }
         }
+        let flows = self.kernel_counters().and_then(|kernel| kernel.flows);
+        levels.extend(flows.map(|flows| Level {
+            pool: "kernel_flows".to_owned(),
+            used: flows.taken + flows.waiting,
+            capacity: flows.places,
+        }));
         levels
     }
 

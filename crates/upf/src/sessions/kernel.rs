@@ -125,7 +125,8 @@ impl Sessions {
         if place.kernel.is_there {
             return None;
         }
-        self.for_kernel(kernel, handle, place).err()
+        let lacks_flows = || kernel.lacks_flows(handle).then_some(NotEligible::Flows);
+        self.for_kernel(kernel, handle, place).err().or_else(lacks_flows)
     }
 
     /// Whether a session is in the kernel, and why not, in words; none: there is no in-kernel path.

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use gateway::snapshot::KernelFlows;
+
 use super::*;
 use crate::golden_cases::{
     Case, Packet, SERVER, SERVER_6, UE, UE_6, case, from_router, ip4, ip6, ms, request, response, up,
@@ -244,4 +246,44 @@ fn first_packets_bring_a_session_back_for_a_short_time() {
         assert!(device.path.is_taken(0), "it is back after flow {n}");
         assert!(is_redirected(&device, &first));
     }
+}
+
+/// With two places, the third flow keeps its session with its worker, and does not have it go there and come back all the time;
+/// it gets the place of one that ends.
+#[test]
+fn a_flow_without_a_place_keeps_its_session_with_its_worker() {
+    let mut device = started(&format!("{NAT}\n[fast_path]\nflows = 2"));
+    let flow = |n: u16| up(&ip4(UE, SERVER).udp(41_000 + n, 50_000).filled(8)).build();
+    let send = |device: &mut WithKernel, n| {
+        device.user_space.send("n3", &flow(n));
+        device.user_space.settle();
+    };
+    let pass = |device: &mut WithKernel, by: u64| {
+        std::thread::sleep(Duration::from_millis(2));
+        let later = device.user_space.now() + by;
+        device.user_space.turn_to(later);
+        device.user_space.settle();
+    };
+    (0..3).for_each(|n| send(&mut device, n));
+    let flows = |taken, waiting| KernelFlows { places: 2, taken, waiting, waited: 1 };
+    assert_eq!(device.path.flows(), Some(flows(2, 1)));
+    for _ in 0..100 {
+        pass(&mut device, ms(2));
+        assert!(!device.path.is_taken(0));
+    }
+    let said = said_of(&mut device);
+    assert_eq!(said, "by its worker: a translated flow of it has no place in the kernel (fast_path.flows)");
+    let handed_back = device.path.counts().handed_back;
+    // The others end after a second.
+    for _ in 0..6 {
+        send(&mut device, 2);
+        pass(&mut device, ms(300));
+    }
+    assert_eq!(device.path.flows(), Some(flows(1, 0)));
+    let until = Instant::now() + Duration::from_millis(600);
+    while !device.path.is_taken(0) && Instant::now() < until {
+        pass(&mut device, ms(2));
+    }
+    assert!(is_redirected(&device, &flow(2)), "{:?}", said_of(&mut device));
+    assert_eq!(device.path.counts().handed_back, handed_back);
 }

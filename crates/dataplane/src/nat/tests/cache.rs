@@ -13,6 +13,11 @@ struct Seen {
     /// Public ends of flows that are removed, not quiet yet.
     removed: BTreeSet<u64>,
     used: BTreeMap<u32, LastUse>,
+    /// Flows that there is room for; none: any number.
+    most: Option<usize>,
+    waiting: Vec<u32>,
+    /// A packet is under way.
+    is_busy: bool,
 }
 
 #[derive(Clone, Default)]
@@ -29,6 +34,12 @@ impl Fake {
         self.0.lock().expect("no panic before")
     }
 
+    /// Flows that it has, and those that wait.
+    fn counts(&self) -> (usize, usize) {
+        let seen = self.seen();
+        (seen.flows.len(), seen.waiting.len())
+    }
+
     /// All flows have a packet at that time.
     fn use_all(&self, out: Option<u64>, inward: Option<u64>) {
         let mut seen = self.seen();
@@ -38,8 +49,22 @@ impl Fake {
 }
 
 impl FlowCache for Fake {
+    fn prepare(&mut self, numbers: u32) {
+        assert!(numbers > 0 && self.seen().flows.is_empty());
+    }
+
+    fn next_waiting(&self) -> Option<u32> {
+        let seen = self.seen();
+        seen.waiting.first().copied().filter(|_| seen.most.is_none_or(|most| seen.flows.len() < most))
+    }
+
     fn enter(&mut self, number: u32, flow: &Flow) {
         let mut seen = self.seen();
+        let is_first = seen.waiting.first().is_none_or(|first| *first == number);
+        if !is_first || seen.most.is_some_and(|most| seen.flows.len() >= most) {
+            return seen.waiting.push(number);
+        }
+        seen.waiting.retain(|waiting| *waiting != number);
         assert!(seen.flows.insert(number, *flow).is_none(), "a number is one flow's");
         assert!(!seen.removed.contains(&flow.in_key), "its port may be in use yet");
         assert_eq!((flow.out_key >> 50, flow.in_key >> 50), (INSTANCE.into(), INSTANCE.into()));
@@ -47,6 +72,9 @@ impl FlowCache for Fake {
 
     fn remove(&mut self, number: u32) {
         let mut seen = self.seen();
+        if seen.waiting.contains(&number) {
+            return seen.waiting.retain(|waiting| *waiting != number);
+        }
         let flow = seen.flows.remove(&number).expect("it was there");
         seen.removed.insert(flow.in_key);
         seen.used.remove(&number);
@@ -56,8 +84,12 @@ impl FlowCache for Fake {
         self.seen().used.remove(&number).unwrap_or_default()
     }
 
-    fn quiesce(&mut self) {
-        self.seen().removed.clear();
+    fn quiesce(&mut self) -> bool {
+        let mut seen = self.seen();
+        if !seen.is_busy {
+            seen.removed.clear();
+        }
+        !seen.is_busy
     }
 }
 
@@ -132,4 +164,47 @@ fn mappings_that_are_there_already_are_copied() {
     rig.nat.set_cache(Box::new(fake.clone()));
     let flows: Vec<_> = fake.seen().flows.values().map(|flow| flow.out_key as u32).collect();
     assert_eq!(flows, [u32::from(ue(1)), u32::from(ue(2))]);
+}
+
+/// Of three flows two have room; the third one gets it when one of them ends.
+#[test]
+fn a_flow_without_room_gets_it_when_there_is_some() {
+    let (mut rig, fake) = Fake::rig(&config());
+    fake.seen().most = Some(2);
+    for port in 1..=3 {
+        rig.udp((ue(1), 1000 + port)).expect("a mapping");
+    }
+    assert_eq!(fake.counts(), (2, 1));
+    // The first two go on for one minute, and for two; the third one for all the time.
+    let of = |fake: &Fake, port: u64| {
+        let is_it = |flow: &Flow| flow.out_key >> 32 & 0xffff == port;
+        fake.seen().flows.values().any(is_it)
+    };
+    for minute in 1..4 {
+        rig.until(minute * 60);
+        rig.udp((ue(1), 1003)).expect("its mapping");
+        if minute == 1 {
+            rig.udp((ue(1), 1002)).expect("its mapping");
+        }
+    }
+    assert!(!of(&fake, 1001) && of(&fake, 1003), "the first has ended");
+    assert_eq!(fake.counts().1, 0);
+    // What waits and ends is forgotten.
+    fake.seen().most = Some(1);
+    rig.udp((ue(1), 1004)).expect("a mapping");
+    rig.until(3 * 60 + 400);
+    assert_eq!((rig.nat.mappings(), fake.counts()), (0, (0, 0)));
+}
+
+#[test]
+fn no_port_is_given_again_while_a_packet_is_under_way() {
+    let (mut rig, fake) = Fake::rig(&config());
+    rig.udp((ue(1), 1000)).expect("a mapping");
+    fake.seen().is_busy = true;
+    rig.udp((ue(1), 1001)).expect("nothing was removed: a mapping");
+    rig.until(130);
+    assert_eq!(rig.nat.mappings(), 0);
+    assert_eq!(rig.udp((ue(1), 1002)), Err(drops::NAT_PORTS_IN_USE));
+    fake.seen().is_busy = false;
+    rig.udp((ue(1), 1002)).expect("a mapping");
 }
