@@ -247,9 +247,9 @@ fn what_went_through_the_kernel_stands_before_the_workers() {
         Snapshot { kernel, ..later.clone() }
     };
     let text = run::text(&flows(0, 0), true, false, PLAIN);
-    assert!(text.contains("\n  flows: 1 000 of 1 024\n  80.0 % of packets"), "{text}");
+    assert!(text.contains("\n  flows: 1,000 of 1,024\n  80.0 % of packets"), "{text}");
     let text = run::text(&flows(3, 7), true, false, PLAIN);
-    assert!(text.contains("flows: 1 000 of 1 024 · 3 wait for a place, 7 have waited (fast_path.flows)\n"), "{text}");
+    assert!(text.contains("flows: 1,000 of 1,024 · 3 wait for a place, 7 have waited (fast_path.flows)\n"), "{text}");
     let between = flows(3, 7).since(&flows(1, 5)).kernel.expect("there").flows.expect("there");
     assert_eq!((between.waiting, between.waited), (3, 2));
 }
