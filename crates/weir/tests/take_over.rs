@@ -350,8 +350,8 @@ fn run_for_a_moment(net: &Net, question: &Value) -> usize {
         let mut port = port::take_over(&uri, &port::Steer::default(), &arena, handed).unwrap();
         let position: Vec<u64> = serde_json::from_value(positions[n].clone()).unwrap();
         assert!(port.go_on_at(&position));
-        let until = Instant::now() + Duration::from_secs(5);
-        while received <= 4 * n && Instant::now() < until {
+        let (before, until) = (received, Instant::now() + Duration::from_secs(5));
+        while received == before && Instant::now() < until {
             received += port.rx_burst(&mut pool, &mut batch);
             while let Some(frame) = batch.pop() {
                 pool.give(frame);
@@ -390,11 +390,11 @@ fn ports_of_a_process_that_ran_for_a_moment_are_opened_again() {
     until("packets in the kernel", || (kernel() > 1000).then_some(()));
     let ports = object!([["n3", "xdp:eth0?copy=yes"], ["n6", "xdp:eth1?copy=yes"]]);
     let received = run_for_a_moment(&net, &question_of(&net, ports, object!([16384, 2048])));
-    assert!(received > 4, "it received packets of both ports: {received}");
+    assert!(received > 1, "it received packets of both ports: {received}");
     until("a failure that is noticed", || said(&net, 0).contains("take_over_failed").then_some(()));
     let abandoned = || -> u64 {
         let drops = net.show("drops");
-        let all = drops.as_array().unwrap().iter().flat_map(|worker| worker["drops"].as_array().unwrap().clone());
+        let all = drops.as_array().unwrap().iter();
         all.filter(|drop| drop["reason"] == "port_abandoned").map(|drop| number(&drop["packets"])).sum()
     };
     until("packets that waited are counted", || (abandoned() > 10).then_some(()));
