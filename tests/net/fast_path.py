@@ -12,7 +12,7 @@ of its ports, where their receive work is moderated; false: neither
 """
 import json, os, re, signal, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, run, start, wait_for, within
+from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, phone, run, start, wait_for, within
 
 WEIR, CONFINE = sys.argv[1:3]
 TRANSPORT = (sys.argv[3:] + ["ipv4"])[0]
@@ -75,17 +75,6 @@ qfi = 9
         file.write(text)
     return path
 
-def phone():
-    gnb = start("ip", "netns", "exec", RAN, sys.executable, f"{HERE}/gnb.py", "--local", GNB, "--upf",
-                N3, "--teid", "0x1000", "--gnb-teid", "0x2000")
-    if gnb.stdout.readline().strip() != "ready":
-        raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
-    for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
-                    ("route", "add", "default", "dev", "tun0"),
-                    ("-6", "address", "add", "2001:db8:60:1::5/64", "dev", "tun0", "nodad"),
-                    ("-6", "route", "add", "default", "dev", "tun0")):
-        inside(RAN, "ip", *command)
-    return gnb
 
 # A sender of small packets from the data network, as fast as it can for 3 s.
 FLOOD = """
@@ -110,7 +99,7 @@ def main():
     build()
     place = ("ip", "netns", "exec", UPF) if HERE_IS_UPF else ()
     upf = gateway_runs("weir runs", (*place, WEIR, "run", config(folder)), f"{folder}/weir.sock")
-    gnb = phone()
+    gnb = phone(RAN, GNB, N3, "2001:db8:60:1::5")
 
     def show(*what):
         return json.loads(run(WEIR, "show", "sessions", *what, "--json", "--socket", f"{folder}/weir.sock"))
@@ -259,7 +248,7 @@ def main():
         flood.communicate(timeout=40)
         wait_for("after it none waits", lambda: waits() == 0)
 
-    gnb = phone()
+    gnb = phone(RAN, GNB, N3, "2001:db8:60:1::5")
     got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-s", "5000", "10.0.6.2", check=False)
     expect("a packet in fragments, by the worker", " 2 received" in got, got)
     got = inside(RAN, "ping", "-c", "1", "-W", "2", "-t", "1", "10.0.6.2", check=False)

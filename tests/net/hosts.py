@@ -7,11 +7,12 @@
 Nothing is told about hardware addresses: both sides resolve them. Everything is made here and removed at the end.
 In mode `tun` the data network is the UPF's own host: n6 is a TUN interface with the address 10.0.6.2, and weir's is
 10.0.6.1 as ever.
-usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp tun; TRANSPORT: ipv4 ipv6
+usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp tun, or a port's URI
+with {0} for the interface, {1} for its namespace, {2} for its PCI address; TRANSPORT: ipv4 ipv6
 """
 import json, os, re, signal, sys, tempfile, time
 
-from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, run, start, within
+from lab import expect, gateway_runs, gateway_stops, inside, iperf3_serves, link, namespaces_with_lo, phone, run, wait_for, within
 
 WEIR, MODE, TRANSPORT = sys.argv[1:4]
 GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100", "fd00:3::1")
@@ -24,11 +25,13 @@ RAN, UPF = f"{TAG}-ran", f"{TAG}-upf"
 DN = UPF if TUN else f"{TAG}-dn"
 NAMESPACES = (RAN, UPF) if TUN else (RAN, UPF, DN)
 
+devices = {"n6": "n6"}
+
 def build():
     namespaces_with_lo(NAMESPACES)
-    link(RAN, "ran0", UPF, "n3")
+    devices["n3"] = link(RAN, "ran0", UPF, "n3")
     if not TUN:
-        link(DN, "dn0", UPF, "n6")
+        devices["n6"] = link(DN, "dn0", UPF, "n6")
     inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
     inside(RAN, "ip", "address", "add", "fd00:3::100/64", "dev", "ran0")
     if TUN:
@@ -42,12 +45,13 @@ def build():
     # A veth hands over what its sender left to hardware that is not there: segments not yet cut, half a checksum. A
     # wire never carries such packets; here the hosts must be told to cut them. Checksums are completed by ports that
     # the kernel tells of them, which is all but AF_XDP's.
-    finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE == "xdp" else [])
+    finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE.startswith("xdp") else [])
     for namespace, device in ((RAN, "ran0"),) if TUN else ((RAN, "ran0"), (DN, "dn0")):
         inside(namespace, "ethtool", "-K", device, *finish, check=False)
 
 def config(folder):
-    uri = {"xdp": "xdp:{0}?netns={1}", "tun": "packet:{0}?netns={1}"}.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
+    named = {"xdp": "xdp:{0}?netns={1}", "tun": "packet:{0}?netns={1}"}
+    uri = MODE if ":" in MODE else named.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
     core = "tun:{0}?netns={1}" if TUN else uri
     text = f"""
 gateway = "upf"
@@ -55,13 +59,13 @@ control_socket = "{folder}/weir.sock"
 
 [[port]]
 name = "n3"
-uri = "{uri.format('n3', UPF)}"
+uri = "{uri.format('n3', UPF, devices['n3'])}"
 role = "access"
 addresses = ["10.0.3.1/24", "fd00:3::1/64"]
 
 [[port]]
 name = "n6"
-uri = "{core.format('n6', UPF)}"
+uri = "{core.format('n6', UPF, devices['n6'])}"
 role = "core"
 addresses = ["10.0.6.1/24", "fd00:6::1/64"]
 
@@ -83,17 +87,6 @@ qfi = 9
         file.write(text)
     return path
 
-def phone():
-    gnb = start("ip", "netns", "exec", RAN, sys.executable, f"{HERE}/gnb.py", "--local", GNB, "--upf", N3,
-                "--teid", "0x1000", "--gnb-teid", "0x2000")
-    if gnb.stdout.readline().strip() != "ready":
-        raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
-    for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
-                    ("address", "add", "2001:db8:60::1/64", "dev", "tun0", "nodad"), ("route", "add", "default", "dev", "tun0"),
-                    ("-6", "route", "add", "default", "dev", "tun0")):
-        inside(RAN, "ip", *command)
-    return gnb
-
 def iperf(name, *options):
     # The server may still be putting the last test away: it says that it is busy, or resets the connection.
     for _ in range(20):
@@ -114,7 +107,12 @@ def main():
     folder = tempfile.mkdtemp(prefix=TAG)
     build()
     upf = gateway_runs(f"weir runs ({MODE})", (WEIR, "run", config(folder)), f"{folder}/weir.sock")
-    gnb = phone()
+    # Real interfaces begin anew when a program is attached.
+    for namespace, device in ((RAN, "ran0"), (DN, "n6" if TUN else "dn0"), (UPF, devices["n3"]), (UPF, devices["n6"])):
+        if ":" in device:
+            continue
+        wait_for(f"{device} has its link", lambda: inside(namespace, "cat", f"/sys/class/net/{device}/carrier", check=False).strip() == "1")
+    gnb = phone(RAN, GNB, N3, "2001:db8:60::1")
 
     got = inside(RAN, "ping", "-c", "5", "-i", "0.2", "-W", "2", "10.0.6.2", check=False)
     expect("5 of 5 pings, the first ones waiting for ARP on both sides", " 5 received" in got, got)
@@ -146,6 +144,8 @@ def main():
         # A machine with other things to do pauses the sender or the Python gNB; a broken path loses most of it.
         expect(f"{name} loses next to nothing", rate > 0.2 and loss < 10, f"{rate} Mbit/s, {loss} %")
 
+    ports = json.loads(run(WEIR, "show", "ports", "--json", "--socket", f"{folder}/weir.sock"))
+    print("  ports:", ports, flush=True)
     drops = run(WEIR, "show", "drops", "--json", "--socket", f"{folder}/weir.sock")
     print("  drops:", re.sub(r"\s+", " ", drops)[:400], flush=True)
     for child in (server, gnb):

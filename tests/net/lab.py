@@ -33,6 +33,8 @@ def iperf3_serves(namespace, *options):
 def expect(what, holds, shown):
     print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
     if not holds:
+        # While everything is still there: what somebody looks for.
+        subprocess.run(os.environ.get("WEIR_TEST_AT_FAILURE", "true"), shell=True)
         raise SystemExit(f"{what}:\n{shown}")
 
 def wait_for(what, look, seconds=20):
@@ -85,6 +87,20 @@ def freeradius_configured(folder, users, tier="home"):
             file.write('%s Cleartext-Password := "weir"\n\tFilter-Id = "%s",\n\tClass = 0x686f6d65\n\n' % (user, tier))
     open(f"{folder}/dictionary", "w").close()
 
+def phone(namespace, gnb, n3, ip6):
+    """A phone behind a gNB of its own, on tun0: 10.60.0.1 and `ip6`."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    gnb = start("ip", "netns", "exec", namespace, sys.executable, f"{here}/gnb.py", "--local", gnb, "--upf", n3,
+                "--teid", "0x1000", "--gnb-teid", "0x2000")
+    if gnb.stdout.readline().strip() != "ready":
+        raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
+    for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
+                    ("route", "add", "default", "dev", "tun0"),
+                    ("-6", "address", "add", f"{ip6}/64", "dev", "tun0", "nodad"),
+                    ("-6", "route", "add", "default", "dev", "tun0")):
+        inside(namespace, "ip", *command)
+    return gnb
+
 def kernel_port(name, role, *addresses):
     """An AF_XDP port of a user plane whose known sessions are to be in the kernel."""
     return f"""
@@ -130,10 +146,26 @@ def namespaces_with_lo(names):
         # No strangers on the links: no duplicate detection to wait for, no router solicitations.
         inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
 
+# Network devices that are there, in place of veth: "FAR=GATEWAY ...", a wire each, in the order in which links are made. A
+# gateway's may be a PCI address: of a device that no driver of the kernel has.
+wires = os.environ.get("WEIR_TEST_WIRES", "").split()
+
 def link(left, a, right, b, *settings):
-    run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
-    for namespace, device in ((left, a), (right, b)):
-        inside(namespace, "ip", "link", "set", device, *settings, "up")
+    """A wire; says which device the right end is."""
+    ends = [(left, a), (right, b)]
+    device = b
+    if wires:
+        devices = wires.pop(0).split("=")
+        if ":" in devices[1]:
+            device, ends = devices[1], ends[:1]
+        for (namespace, name), there in zip(ends, devices):
+            run("ip", "link", "set", there, "down")
+            run("ip", "link", "set", there, "netns", namespace, "name", name)
+    else:
+        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
+    for namespace, name in ends:
+        inside(namespace, "ip", "link", "set", name, *settings, "up")
+    return device
 
 def broadband_links(sub, gw, dn, *hardware):
     """A subscriber's link with room for two tags, and a host of the core. A veth hands over what its sender left to hardware
@@ -182,7 +214,8 @@ def within(seconds, namespaces, body):
     began = time.time()
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {seconds} s"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    signal.alarm(seconds)
+    # A machine may be an emulated one.
+    signal.alarm(seconds * int(os.environ.get("WEIR_TEST_PATIENCE", "1")))
     try:
         body()
         print(f"  all well after {time.time() - began:.0f} s")

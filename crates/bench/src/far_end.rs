@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::BenchError;
-use crate::lab::{exec, run};
+use crate::lab::{exec, run, set_gro};
 
 /// Nanoseconds between two looks at a far end. A veth has room for 256 packets: enough for 1.2 million a second, and
 /// a timer takes some microseconds on a virtual machine, so more often is dear.
@@ -32,7 +32,7 @@ pub struct FarCpu {
 pub(crate) fn given_to(far: FarCpu, netns: &str, name: &str) -> Result<(), BenchError> {
     let before = threads(name);
     // A veth has NAPI only with GRO, or an XDP program, which would have every packet copied.
-    exec(netns, "ethtool", &["-K", name, "gro", "on"])?;
+    set_gro(netns, name, true)?;
     set(netns, name, [LOOK_EVERY, 2, 1])?;
     let cpu = far.cpu.to_string();
     let new: Vec<u32> = threads(name).difference(&before).copied().collect();
@@ -56,7 +56,7 @@ pub(crate) fn given_to(far: FarCpu, netns: &str, name: &str) -> Result<(), Bench
 /// What the system said.
 pub(crate) fn left_to_sender(netns: &str, name: &str) -> Result<(), BenchError> {
     set(netns, name, [0; 3])?;
-    exec(netns, "ethtool", &["-K", name, "gro", "off"])
+    set_gro(netns, name, false)
 }
 
 fn set(netns: &str, name: &str, [timer, deferred, threaded]: [u32; 3]) -> Result<(), BenchError> {

@@ -146,8 +146,7 @@ impl Lab {
             ip(&add)?;
             for (netns, name) in [(&self.gateway, &near), (&self.load, &far)] {
                 // Nothing that joins packets or leaves checksums out.
-                let off = ["-K", name, "gro", "off", "gso", "off", "tso", "off", "tx", "off"];
-                exec(netns, "ethtool", &off)?;
+                offloads_off(netns, name)?;
                 ip(&["-n", netns, "link", "set", name, "up"])?;
             }
         }
@@ -195,7 +194,7 @@ impl Lab {
             ip(&["-n", load, "link", "set", end, "master", name])?;
         }
         for end in [port, free] {
-            exec(load, "ethtool", &["-K", end, "gro", "off", "gso", "off", "tso", "off", "tx", "off"])?;
+            offloads_off(load, end)?;
         }
         for end in [name, near, port, free] {
             ip(&["-n", load, "link", "set", end, "up"])?;
@@ -231,12 +230,9 @@ impl Lab {
     /// Has the kernel receive on a gateway's interfaces the way a source of live frames needs it.
     ///
     /// # Errors
-    /// What `ethtool` said.
+    /// What the system said.
     pub(crate) fn receive_live(&self, n: usize) -> Result<(), BenchError> {
-        for side in Side::BOTH {
-            exec(&self.gateway, "ethtool", &["-K", &side.gateway(n), "gro", "on"])?;
-        }
-        Ok(())
+        Side::BOTH.into_iter().try_for_each(|side| set_gro(&self.gateway, &side.gateway(n), true))
     }
 
     /// Moves the receive work of a gateway's interfaces to a CPU.
@@ -354,6 +350,16 @@ fn counter(text: &str, name: &str, column: usize) -> u64 {
 
 fn within<R>(netns: &str, f: impl FnOnce() -> R) -> Result<R, BenchError> {
     port::netns::within(netns, f).map_err(|source| BenchError::Port { uri: format!("namespace {netns}"), source })
+}
+
+fn offloads_off(netns: &str, name: &str) -> Result<(), BenchError> {
+    port::offload::switch_off(name, Some(netns)).map_err(|source| BenchError::Port { uri: name.to_owned(), source })
+}
+
+/// Has the kernel join packets that an interface receives, or not.
+pub(crate) fn set_gro(netns: &str, name: &str, on: bool) -> Result<(), BenchError> {
+    let done = port::offload::set_gro(name, Some(netns), on);
+    done.map_err(|source| BenchError::Port { uri: name.to_owned(), source })
 }
 
 pub(crate) fn exec(netns: &str, program: &str, args: &[&str]) -> Result<(), BenchError> {

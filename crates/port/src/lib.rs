@@ -40,7 +40,7 @@ pub mod memory;
 mod moderate;
 pub mod netns;
 mod note;
-mod offload;
+pub mod offload;
 mod open;
 pub mod paced;
 pub mod packet;

@@ -67,6 +67,32 @@ impl Fitted {
     }
 }
 
+/// Switches offloads that make packets no wire carries off for good: of an interface that was made for a measurement.
+///
+/// # Errors
+/// If there is no such interface, or it may not be changed.
+pub fn switch_off(name: &str, netns: Option<&str>) -> Result<(), PortError> {
+    change(name, netns, false, is_unfit)
+}
+
+/// Has the kernel join received packets (GRO), or not. A veth interface has a NAPI of its own only with it, or with an XDP
+/// program.
+///
+/// # Errors
+/// If there is no such interface, or it may not be changed.
+pub fn set_gro(name: &str, netns: Option<&str>, on: bool) -> Result<(), PortError> {
+    change(name, netns, on, |feature| feature == b"rx-gro")
+}
+
+fn change(name: &str, netns: Option<&str>, on: bool, of: impl Fn(&[u8]) -> bool) -> Result<(), PortError> {
+    let iface = Iface::open(name, netns)?;
+    let told = told(&iface, of).and_then(|features| {
+        let change: Vec<_> = features.iter().map(|told| (told.meant(), if on { told.meant() } else { 0 })).collect();
+        set(&iface, &change)
+    });
+    told.map_err(|e| PortError::system(format!("changing offloads of {name}"), "CAP_NET_ADMIN", e))
+}
+
 /// Features as a note has them: a line for each word, which were changed and what they were.
 fn written(features: &[(u32, u32)]) -> String {
     features.iter().map(|(which, what)| format!("{which:08x} {what:08x}\n")).collect()
@@ -104,6 +130,28 @@ fn is_unfit(name: &[u8]) -> bool {
 
 /// Which changeable unfit features are wanted now, as (bits, bits) for each word.
 fn unfit(iface: &Iface) -> io::Result<Vec<(u32, u32)>> {
+    let told = told(iface, is_unfit)?;
+    Ok(told.iter().map(|told| told.meant() & told.requested).map(|bits| (bits, bits)).collect())
+}
+
+/// A word of feature bits, as the kernel tells of it.
+struct Told {
+    /// Those asked for, by name.
+    of: u32,
+    available: u32,
+    requested: u32,
+    never_changed: u32,
+}
+
+impl Told {
+    /// Those asked for that can be changed.
+    fn meant(&self) -> u32 {
+        self.of & self.available & !self.never_changed
+    }
+}
+
+/// Features of an interface; `of` says which are meant, by name.
+fn told(iface: &Iface, of: impl Fn(&[u8]) -> bool) -> io::Result<Vec<Told>> {
     // struct ethtool_sset_info { cmd, reserved, mask: u64, data[] }.
     let [.., count] = *iface.ethtool(&mut [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0])?;
     let count = count as usize;
@@ -117,13 +165,14 @@ fn unfit(iface: &Iface) -> io::Result<Vec<(u32, u32)>> {
     features[..2].copy_from_slice(&[ETHTOOL_GFEATURES, words as u32]);
     iface.ethtool_slice(&mut features)?;
 
-    let mut unfit = vec![0; words];
+    let mut meant = vec![0; words];
     for (bit, name) in names[3..].chunks(NAME).enumerate() {
         let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-        unfit[bit / 32] |= u32::from(is_unfit(&name)) << (bit % 32);
+        meant[bit / 32] |= u32::from(of(&name)) << (bit % 32);
     }
-    let told = features[2..].chunks(4);
-    Ok(unfit.into_iter().zip(told).map(|(unfit, told)| unfit & told[0] & told[1] & !told[3]).map(|b| (b, b)).collect())
+    let told = features[2..].chunks(4).map(|told| (told[0], told[1], told[3]));
+    let word = |(of, (available, requested, never_changed))| Told { of, available, requested, never_changed };
+    Ok(meant.into_iter().zip(told).map(word).collect())
 }
 
 /// Sets features, as (which, to what) for each word.

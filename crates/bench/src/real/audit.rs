@@ -217,6 +217,10 @@ fn sampled(
     let control = control(contender)?;
     control.delete(ues.iter().copied(), stop)?;
     let usage: Vec<Usage> = ues.iter().map(|ue| control.usage(*ue)).collect();
+    let again = match control.sent_again() {
+        0 => String::new(),
+        reports => format!("; {} reports were sent again", count(reports)),
+    };
     let (octets, packets) = sum(&usage);
     let all = |ways: [u64; 2]| ways.iter().sum::<u64>() as f64;
     let share = usage.len() as f64 / f64::from(options.sessions);
@@ -229,7 +233,7 @@ fn sampled(
     let charged = if packets.is_some() { format!("{low:.0}") } else { format!("{low:.0} to {high:.0}") };
     let found = format!(
         "{} sessions of the cells were charged {charged} packets; their share of those delivered is {least:.0}, of those \
-         sent {most:.0}",
+         sent {most:.0}{again}",
         usage.len()
     );
     Ok(check("usage in cells", ok, found))

@@ -1,7 +1,7 @@
 //! The control plane of the measurement: one association over loopback in the gateway's namespace. It brings sessions up,
 //! deletes them and adds up the usage that is reported.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +62,10 @@ pub struct ControlPlane {
     /// Numbers of the sessions at the user plane, by UE.
     seids: HashMap<u32, u64>,
     usage: HashMap<u32, Usage>,
+    /// Reports that have come, by UE, URR ID and UR-SEQN: a report that was not acknowledged in time is sent again, in a new
+    /// request, too (TS 29.244 §5.2.2.1).
+    seen: HashSet<(u32, u32, u32)>,
+    sent_again: u64,
     under_way: usize,
     refused: BTreeMap<String, u64>,
     buffer: Vec<u8>,
@@ -94,6 +98,8 @@ impl ControlPlane {
             is_up: false,
             seids: HashMap::new(),
             usage: HashMap::new(),
+            seen: HashSet::new(),
+            sent_again: 0,
             under_way: 0,
             refused: BTreeMap::new(),
             buffer: vec![0; LONGEST],
@@ -132,6 +138,11 @@ impl ControlPlane {
     /// What was reported of a UE's session so far.
     pub fn usage(&self, ue: u32) -> Usage {
         self.usage.get(&ue).cloned().unwrap_or_default()
+    }
+
+    /// Reports that came more than once; they count once.
+    pub fn sent_again(&self) -> u64 {
+        self.sent_again
     }
 
     /// Answers what the user plane has asked, and sends again what was not answered.
@@ -251,7 +262,12 @@ impl ControlPlane {
 
     fn add(&mut self, ue: u32, reports: &[UsageReport]) {
         let usage = self.usage.entry(ue).or_default();
-        reports.iter().for_each(|report| usage.add(report));
+        for report in reports {
+            match self.seen.insert((ue, report.urr_id.0, report.ur_seqn.0)) {
+                true => usage.add(report),
+                false => self.sent_again += 1,
+            }
+        }
     }
 }
 

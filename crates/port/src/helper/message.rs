@@ -32,7 +32,15 @@ pub(crate) enum Request {
     XdpBind { socket: u64, place: Place, ifindex: u32, queue: u32, flags: u16, patience_ms: u64 },
     /// The interface's XDP program, attached until the lease ends, gives the queue's packets to the socket. What another
     /// process has left of the interface stands beside the message.
-    XdpAttach { socket: u64, place: Place, queue: u32, filter: String, mode: XdpMode, keep_offloads: bool },
+    XdpAttach {
+        socket: u64,
+        place: Place,
+        queue: u32,
+        filter: String,
+        mode: XdpMode,
+        keep_offloads: bool,
+        promiscuous: bool,
+    },
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
     /// The rest of the interface's program, beside the reply, with what is to stay of it; received packets wait for others
@@ -150,13 +158,14 @@ impl Request {
                 .number((*queue).into())
                 .number((*flags).into())
                 .number(*patience_ms),
-            Self::XdpAttach { socket, place, queue, filter, mode, keep_offloads } => out(6)
+            Self::XdpAttach { socket, place, queue, filter, mode, keep_offloads, promiscuous } => out(6)
                 .number(*socket)
                 .place(place)
                 .number((*queue).into())
                 .text(filter)
                 .number(mode_number(*mode))
-                .number((*keep_offloads).into()),
+                .number((*keep_offloads).into())
+                .number((*promiscuous).into()),
             Self::XdpReleased { place, ifindex, queue, patience_ms } => {
                 out(7).place(place).number((*ifindex).into()).number((*queue).into()).number(*patience_ms)
             }
@@ -206,6 +215,7 @@ impl Request {
                 filter: input.text()?,
                 mode: *MODES.get(input.small::<usize>()?).ok_or(Garbled)?,
                 keep_offloads: input.number()? != 0,
+                promiscuous: input.number()? != 0,
             },
             7 => Self::XdpReleased {
                 place: input.place()?,

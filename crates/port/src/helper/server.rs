@@ -300,13 +300,14 @@ impl Server<'_> {
     /// Those of the requests that concern programs of interfaces.
     fn answer_xdp_program(&mut self, request: &Request, beside: &[OwnedFd], out: &mut Vec<OwnedFd>) -> Reply {
         match request {
-            Request::XdpAttach { socket, place, queue, filter, mode, keep_offloads } => {
+            Request::XdpAttach { socket, place, queue, filter, mode, keep_offloads, promiscuous } => {
                 let filter = filter
                     .parse()
                     .map_err(|_| PortError::Helper { text: format!("no filter: {filter}"), permission: false })?;
                 let (netns, queue, mode) = (place.netns.clone(), *queue, *mode);
-                let keep_offloads = *keep_offloads;
-                let config = XdpConfig { netns, queue, mode, filter, keep_offloads, ..XdpConfig::new(&*place.name) };
+                let (keep_offloads, promiscuous) = (*keep_offloads, *promiscuous);
+                let usual = XdpConfig::new(&*place.name);
+                let config = XdpConfig { netns, queue, mode, filter, keep_offloads, promiscuous, ..usual };
                 // Maps and links are what only the privileged can have made; the kernel takes nothing else.
                 let copies = beside.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>();
                 let kept = copies.ok().and_then(|copies| copies.try_into().ok());

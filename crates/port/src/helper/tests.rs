@@ -24,6 +24,7 @@ fn every_request() -> Vec<Request> {
             filter: "udp:2152".to_owned(),
             mode: XdpMode::Generic,
             keep_offloads: true,
+            promiscuous: true,
         },
         Request::XdpReleased { place: place(), ifindex: 3, queue: 1, patience_ms: 9 },
         Request::XdpHook { place: place(), longest_ns: 400_000, share: 4, keep: true },

@@ -292,6 +292,16 @@ pub(crate) fn open_socket(iface: &Iface, index: u32, receive: usize, send: usize
     Ok(socket.into_owned())
 }
 
+/// Has the interface receive frames to every multicast address, or to any address, until the descriptor is closed. It
+/// receives none itself.
+pub(crate) fn listen_wide(iface: &Iface, everything: bool) -> Result<OwnedFd, PortError> {
+    let system = |e| PortError::system(format!("receiving multicast frames on {}", iface.name()), "CAP_NET_RAW", e);
+    let index = iface.index().map_err(system)?;
+    let socket = iface.netns().within(Socket::new)?.map_err(system)?;
+    socket.listen_wide(index, everything).map_err(system)?;
+    Ok(socket.into_owned())
+}
+
 impl Port for Packet {
     fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
         let Some(bound) = &mut self.bound else { return 0 };

@@ -9,6 +9,7 @@ use crate::helper::{self, Lease, Place, Request};
 use crate::iface::Iface;
 use crate::moderate::{Moderation, moderate_here};
 use crate::note::Note;
+use crate::packet;
 use crate::shared::{self, Registry, Share};
 
 use super::XdpError;
@@ -43,7 +44,12 @@ pub(crate) struct Attached {
 /// A share in the program of an interface.
 pub(crate) enum Attachment {
     /// Of this process.
-    Here(Share<Attached>),
+    Here {
+        /// Detached with the last.
+        share: Share<Attached>,
+        /// What the interface receives besides frames to its own address and to all.
+        _wide: OwnedFd,
+    },
     /// Of the helper.
     There {
         /// Detached with the last.
@@ -57,7 +63,7 @@ impl Attachment {
     /// Native or generic.
     pub(crate) fn mode(&self) -> XdpMode {
         match self {
-            Self::Here(share) => share.get().link.mode(),
+            Self::Here { share, .. } => share.get().link.mode(),
             Self::There { mode, .. } => *mode,
         }
     }
@@ -70,7 +76,7 @@ impl Attachment {
     /// The helper's number of it; none: it is this process's, and goes with it.
     pub(super) fn lease(&self) -> Option<u64> {
         match self {
-            Self::Here(_) => None,
+            Self::Here { .. } => None,
             Self::There { lease, .. } => Some(lease.number()),
         }
     }
@@ -84,7 +90,7 @@ impl Attachment {
     /// Its maps, if they are this process's.
     pub(super) fn steer(&self) -> Option<&Steer> {
         match self {
-            Self::Here(share) => Some(share.get().steer()),
+            Self::Here { share, .. } => Some(share.get().steer()),
             Self::There { .. } => None,
         }
     }
@@ -98,8 +104,9 @@ pub(crate) fn attach_with(
     kept: Option<Kept>,
 ) -> Result<Attachment, PortError> {
     let share = share(config, kept)?;
+    let _wide = packet::listen_wide(&share.get().iface, config.promiscuous)?;
     share.get().steer().sockets().set_fd(config.queue, socket)?;
-    Ok(Attachment::Here(share))
+    Ok(Attachment::Here { share, _wide })
 }
 
 /// The same by the helper, for its copy of the socket.
@@ -117,6 +124,7 @@ pub(super) fn attach_by(
         filter: config.filter.to_string(),
         mode: config.mode,
         keep_offloads: config.keep_offloads,
+        promiscuous: config.promiscuous,
     };
     let (answer, lease) = helper.lease_with(&request, &beside)?;
     Ok(Attachment::There { lease, mode: helper::mode(answer.number) })

@@ -17,7 +17,7 @@ pub enum Copying {
 }
 
 /// What an AF_XDP port should be. As a URI: `xdp:eth0?queue=0&copy=auto|yes|zero&mode=auto|native|generic&filter=all&
-/// fill=512&ring=4096&offloads=off|keep&netns=NAME`.
+/// fill=512&ring=4096&offloads=off|keep&promisc=off|on&netns=NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpConfig {
     /// Interface.
@@ -40,6 +40,8 @@ pub struct XdpConfig {
     pub ring: u32,
     /// Leave offloads as they are.
     pub keep_offloads: bool,
+    /// Also take frames to other hardware addresses.
+    pub promiscuous: bool,
 }
 
 impl Default for XdpConfig {
@@ -54,6 +56,7 @@ impl Default for XdpConfig {
             fill: 512,
             ring: 4096,
             keep_offloads: false,
+            promiscuous: false,
         }
     }
 }
@@ -69,7 +72,7 @@ impl XdpConfig {
     /// # Errors
     /// [`PortError`] naming the key.
     pub fn from_uri(uri: &Uri) -> Result<Self, PortError> {
-        uri.only(&["queue", "copy", "mode", "filter", "fill", "ring", "offloads", "netns"])?;
+        uri.only(&["queue", "copy", "mode", "filter", "fill", "ring", "offloads", "promisc", "netns"])?;
         let default = Self::new(uri.target());
         let filter = match uri.get("filter") {
             None => Filter::All,
@@ -87,6 +90,7 @@ impl XdpConfig {
             fill: uri.number("fill", default.fill, "a number of slots")?,
             ring: uri.number("ring", default.ring, "a power of two")?,
             keep_offloads: uri.choice("offloads", &[("off", false), ("keep", true)])?,
+            promiscuous: uri.choice("promisc", &[("off", false), ("on", true)])?,
             ..default
         }
         .checked()
@@ -121,7 +125,8 @@ mod tests {
     #[test]
     fn a_uri_says_it_all() {
         assert_eq!(read("xdp:eth0").expect("defaults"), XdpConfig::new("eth0"));
-        let config = read("xdp:eth0?queue=3&copy=zero&mode=native&filter=udp:2152+vlan&fill=256&ring=256&netns=n1");
+        let config =
+            read("xdp:eth0?queue=3&copy=zero&mode=native&filter=udp:2152+vlan&fill=256&ring=256&promisc=on&netns=n1");
         let wanted = XdpConfig {
             interface: "eth0".into(),
             netns: Some("n1".into()),
@@ -132,6 +137,7 @@ mod tests {
             fill: 256,
             ring: 256,
             keep_offloads: false,
+            promiscuous: true,
         };
         assert_eq!(config.expect("read"), wanted);
     }

@@ -34,6 +34,13 @@ impl Net {
         run(&all);
     }
 
+    /// What `ip -d link show` says of an interface.
+    pub fn shown(&self, interface: &str) -> String {
+        let words = ["-n", &self.name, "-d", "link", "show", interface];
+        let out = Command::new("ip").args(words).output().expect("ip");
+        String::from_utf8(out.stdout).expect("text")
+    }
+
     /// The pair `a<n>` ═ `b<n>`, both up, with so many queues in each direction.
     pub fn pair(&self, n: u32, queues: u32) {
         let q = format!("numrxqueues {queues} numtxqueues {queues}");

@@ -62,6 +62,20 @@ fn there_are_slots_from_the_beginning() {
     assert_eq!(memory.free(), 1024);
 }
 
+/// A network card lets in only what it was told to: neighbour discovery's multicast always, other addresses if asked.
+#[test]
+fn the_interface_receives_what_the_port_wants() {
+    let net = Net::new("wide");
+    net.pair(0, 1);
+    let mut memory = Memory::new(1024);
+    for (promiscuous, wanted) in [(false, "promiscuity 0 allmulti 1"), (true, "promiscuity 1 allmulti 0")] {
+        let mut port = memory.open(XdpConfig { promiscuous, ..net.config("a0") });
+        assert!(net.shown("a0").contains(wanted), "{}", net.shown("a0"));
+        port.close(&mut memory.pool);
+        assert!(net.shown("a0").contains("promiscuity 0 allmulti 0"), "{}", net.shown("a0"));
+    }
+}
+
 #[test]
 fn the_generic_program_serves_as_well() {
     let net = Net::new("generic");
