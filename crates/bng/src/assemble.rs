@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dataplane::acl::LiveLists;
 use dataplane::config::{ConfigError, wrong};
 use dataplane::nat::{self, Nat};
-use engine::{HandOff, Owner, Steer};
+use engine::{HandOff, Outside, Owner, Steer};
 use frame::Caps;
 use gateway::records::Opening;
 use port::flows::Flows;
@@ -157,12 +157,21 @@ pub fn assemble_with(
     }
     for spec in &layout.subscribers {
         let worker = layout.groups[usize::from(spec.group)].worker;
-        let installed = workers[usize::from(worker)].plane.install(spec);
-        installed.map_err(|why| refused(spec.handle, why, &layout))?;
+        // Those of a group that another process has are installed when it comes.
+        let Some(worker) = workers.get_mut(usize::from(worker)) else { continue };
+        worker.plane.install(spec).map_err(|why| refused(spec.handle, why, &layout))?;
     }
-    if config.workers.count > 1 {
+    let mut outside = None;
+    if config.workers.count > 1 || config.moves.is_some() {
+        let waker = Waker::new().map_err(AssembleError::Waker)?;
+        wakers.push(waker.clone());
+        // One more, behind which other processes are.
+        let members = usize::from(config.workers.count) + usize::from(config.moves.is_some());
         // Gateways know the owner themselves.
-        let hand_offs = HandOff::among(config.workers.count.into(), Steer::new(), wakers);
+        let mut hand_offs = HandOff::among(members, Steer::new(), wakers);
+        if config.moves.is_some() {
+            outside = hand_offs.pop().map(|last| (Outside::new(last), waker));
+        }
         for (worker, hand_off) in workers.iter_mut().zip(hand_offs) {
             worker.hand_off = Some(hand_off);
         }
@@ -171,7 +180,7 @@ pub fn assemble_with(
         lists.begin(std::mem::take(&mut layout.lists));
     }
     let published = (publisher, lists);
-    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker));
+    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker)).with_outside(outside);
     let control = control.with_nat(addresses, gateway::nat::log_of(config.nat.as_ref(), blocks, config.instances())?);
     Ok((control, workers))
 }
