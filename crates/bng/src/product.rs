@@ -116,6 +116,9 @@ fn owners_of(config: &Config) -> anyhow::Result<Option<Vec<Owner>>> {
     config.group.iter().map(owner).collect::<anyhow::Result<_>>().map(Some)
 }
 
+/// Packet buffers for packets that other processes pass on, at most.
+const MOST_SPARE: u32 = 4096;
+
 /// A number that nobody can guess.
 fn seed() -> u64 {
     RandomState::new().hash_one("sessions")
@@ -178,6 +181,12 @@ impl Gateway for BngGateway {
         let owners = config.moves.iter().map(|moves| moves.owners.clone());
         let write = config.sessions.ledger.clone().into_iter().chain(log).chain(owners).collect();
         Reach { write, udp, ..Reach::default() }
+    }
+
+    fn spare_buffers(config: &Config) -> u32 {
+        // For packets that other processes pass on.
+        let most = config.frames.packet_buffers / 8;
+        config.moves.as_ref().map_or(0, |_| most.min(MOST_SPARE))
     }
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {

@@ -382,7 +382,8 @@ impl Control {
 
     /// Takes out control packets of a group that nobody has answered.
     pub(crate) fn take_packets_of(&mut self, group: u16) -> Vec<ControlPacket> {
-        let (own, rest): (VecDeque<_>, _) = std::mem::take(&mut self.packets).into_iter().partition(|packet| packet.group == group);
+        let (own, rest): (VecDeque<_>, _) =
+            std::mem::take(&mut self.packets).into_iter().partition(|packet| packet.group == group);
         self.packets = rest;
         own.into()
     }

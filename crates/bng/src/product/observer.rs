@@ -136,7 +136,11 @@ impl Observer {
         self.awaited_for(PATIENCE, got)
     }
 
-    pub(super) fn awaited_for<T>(&self, time: Duration, mut got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
+    pub(super) fn awaited_for<T>(
+        &self,
+        time: Duration,
+        mut got: impl FnMut(&mut Control) -> Option<T>,
+    ) -> Result<T, String> {
         let until = Instant::now() + time;
         loop {
             {

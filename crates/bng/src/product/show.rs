@@ -7,7 +7,8 @@ use gateway::tables::{Style, Table, bytes, count, many};
 use serde::Serialize;
 
 use super::protocol::{
-    BngReply, BngRequest, CrossedView, Filter, GroupsView, MovedView, QueuesView, Request, SessionsView, SubscribersView,
+    BngReply, BngRequest, CrossedView, Filter, GroupsView, MovedView, QueuesView, Request, SessionsView,
+    SubscribersView,
 };
 
 /// All of them.

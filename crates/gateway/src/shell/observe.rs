@@ -24,9 +24,7 @@ use crate::headroom::Latest;
 use crate::host_routing;
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{FrameMemory, Snapshot, WorkerCounters};
-use crate::socket::{
-    Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TAKE_OVER, TraceView,
-};
+use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TAKE_OVER, TraceView};
 use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 
 /// The reading ends of one worker.

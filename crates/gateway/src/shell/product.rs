@@ -181,6 +181,11 @@ pub trait Gateway: Sized + 'static {
         Vec::new()
     }
 
+    /// Packet buffers that workers leave to others from the start, of those that are configured.
+    fn spare_buffers(_config: &Self::Config) -> u32 {
+        0
+    }
+
     /// Opens what takes privileges, beside memory and ports.
     ///
     /// # Errors
