@@ -9,7 +9,7 @@
 The generator gets addresses by DHCP and checks each flow: loss, order, tags. Routers of the core go on to send to the process
 that had the group first, as they do until a routing daemon has told them. Everything is made here and removed at the end.
 usage: bng_crossing.py WEIR_BINARY CASE [LINES PPS MOVES OTHERS WORKERS]
-    CASE: load crash radius refused
+    CASE: load crash stays radius refused
     LINES: subscribers with traffic; OTHERS: static subscribers of the group without
 """
 import json, os, random, re, signal, subprocess, sys, tempfile, time
@@ -182,7 +182,7 @@ def load():
     result = json.load(open(f"{FOLDER}/load.json"))
     passed = {gateway.n: gateway.ask("show", "groups")["groups"]["passed"] for gateway in (first, second)}
     every_packet_came(result, lambda: (first.drops(), second.drops(), passed, moves))
-    seen = here.ask("show", "subscribers", "--filter", "group=pon,s_vlan=100", "--limit", "10000")["entries"]
+    seen = here.ask("show", "subscribers", "--filter", "group=pon,s_vlan=100", "--limit", "1000")["entries"]
     up, down = (sum(row[f"{way}_packets"] for row in seen) for way in ("up", "down"))
     expect("usage is exact", (up, down) == (result["uplink"]["received_packets"], result["downlink"]["received_packets"]),
            (up, down, result["uplink"], result["downlink"]))
@@ -191,6 +191,38 @@ def load():
     middle = len(moves) // 2
     print(f"  {moves[0]['subscribers']} subscribers: a move took {took[middle]} us (at most {took[-1]}), packets waited for "
           f"{pause[middle]} us (at most {pause[-1]}); {passed}")
+    for gateway in (first, second):
+        gateway.stops()
+
+def stays():
+    """A move fails at its last step, under traffic, again and again: the group comes back to its worker with what waited."""
+    bridges()
+    first, second = Gateway(1), Gateway(2)
+    generator = start("ip", "netns", "exec", FAR, WEIR, "gen", "broadband", "--subscribers", str(LINES), "--pps", str(PPS),
+                      "--seconds", str(MOVES + 8), "--json", f"{FOLDER}/load.json")
+    wait_for("subscribers have addresses", lambda: first.group()["subscribers"] == OTHERS + LINES and "yes", 60)
+    time.sleep(2)
+    # No file can be where a folder is.
+    draft = f"{FOLDER}/owners/.pon.{first.child.pid}"
+    os.mkdir(draft)
+    for _ in range(MOVES):
+        said = run(WEIR, "move", "group", "pon", "--to-process", SOCKETS[2], "--socket", SOCKETS[1], check=False)
+        expect_quietly("the move fails", "stays" in said and "cannot be written" in said, (said, first.said()[-3000:]))
+        expect_quietly("one has it", one_has_it((first, second)) == [1], (first.group(), second.group()))
+        expect_quietly("with all leases", (leases(first), leases(second)) == (LINES, 0), (leases(first), leases(second)))
+        time.sleep(0.5)
+    expect(f"{MOVES} moves failed, and the group was the first one's with all leases", True, "")
+    said = generator.communicate(timeout=120)[0]
+    expect("the generator ends well", generator.returncode == 0, said)
+    result = json.load(open(f"{FOLDER}/load.json"))
+    every_packet_came(result, lambda: (first.drops(), second.drops(), first.said()[-3000:]))
+    seen = first.ask("show", "subscribers", "--filter", "group=pon,s_vlan=100", "--limit", "1000")["entries"]
+    up, down = (sum(row[f"{way}_packets"] for row in seen) for way in ("up", "down"))
+    expect("usage is exact", (up, down) == (result["uplink"]["received_packets"], result["downlink"]["received_packets"]),
+           (up, down, result["uplink"], result["downlink"]))
+    os.rmdir(draft)
+    first.move(second)
+    expect("afterwards it moves", one_has_it((first, second)) == [2], "")
     for gateway in (first, second):
         gateway.stops()
 
@@ -335,6 +367,6 @@ def radius():
         gateway.stops()
 
 def main():
-    {"load": load, "crash": crash, "radius": radius, "refused": refused}[CASE]()
+    {"load": load, "crash": crash, "stays": stays, "radius": radius, "refused": refused}[CASE]()
 
 within(280, NAMESPACES, main)

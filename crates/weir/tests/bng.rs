@@ -133,6 +133,12 @@ fn group_moves_between_processes_of_two_workers() {
     run("bng_crossing.py", &["load", "200", "4000", "4", "2000", "2"]);
 }
 
+/// A move that fails at its last step under traffic, six times: the group comes back with what waited.
+#[test]
+fn group_whose_move_fails_comes_back_without_loss() {
+    run("bng_crossing.py", &["stays"]);
+}
+
 /// Either process is killed at some moment of a move, twelve times.
 #[test]
 fn killed_process_leaves_a_group_one_owner() {
