@@ -9,7 +9,7 @@
 The generator gets addresses by DHCP and checks each flow: loss, order, tags. Routers of the core go on to send to the process
 that had the group first, as they do until a routing daemon has told them. Everything is made here and removed at the end.
 usage: bng_crossing.py WEIR_BINARY CASE [LINES PPS MOVES OTHERS WORKERS]
-    CASE: load crash stays radius refused
+    CASE: load crash stays queue radius refused
     LINES: subscribers with traffic; OTHERS: static subscribers of the group without
 """
 import json, os, random, re, signal, subprocess, sys, tempfile, time
@@ -21,7 +21,7 @@ WEIR, CASE = sys.argv[1:3]
 LINES, PPS, MOVES, OTHERS, WORKERS = [int(word) for word in sys.argv[3:8]] or (200, 4000, 6, 2000, 1)
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-cross-{os.getpid()}"
-FAR, SWITCH, GW = NAMESPACES = f"{TAG}-far", f"{TAG}-sw", f"{TAG}-gw"
+FAR, SWITCH, GW, DN = NAMESPACES = f"{TAG}-far", f"{TAG}-sw", f"{TAG}-gw", f"{TAG}-dn"
 FOLDER = tempfile.mkdtemp(prefix=TAG)
 SOCKETS = {n: f"{FOLDER}/weir{n}.sock" for n in (1, 2)}
 MAC = "02:00:5e:00:00:01"
@@ -34,6 +34,24 @@ interim_seconds = 2
 [[radius.server]]
 address = "127.0.0.1"
 secret = "testing123"
+"""
+
+# The queue holds all that is sent, and nothing but its end drops.
+SHAPE = ', down = "2 Mbit/s", shape = { class = [ { name = "all", weight = 1, buffer = "4 MB", target_us = "0" } ] }'
+
+RECEIVER = """
+import socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
+s.bind((sys.argv[1], 5000))
+s.settimeout(8)
+print("ready", flush=True)
+seen = []
+try:
+    while len(seen) < int(sys.argv[2]):
+        seen.append(struct.unpack("!I", s.recv(2000)[:4])[0])
+except TimeoutError: pass
+print(len(seen), seen == list(range(len(seen))), flush=True)
 """
 
 def config(n, **changed):
@@ -57,7 +75,7 @@ confine = {"false" if "unconfined" in changed else "true"}
 """
     group = {"s_vlans": "100-131", "c_vlans": "1-4000", "ipv4": ["100.64.0.0/15"], "ipv6_wan": None, "ipv6_pd": None,
              "gateways": ["100.64.0.1"], "mac": MAC, "active": n == 1} | changed.get("group", {})
-    profile = '{ name = "home", up = "1 Gbit/s", down = "1 Gbit/s" }'
+    profile = '{ name = "home"%s }' % (SHAPE if CASE == "queue" else ', up = "1 Gbit/s", down = "1 Gbit/s"')
     if n == 2:
         # Numbers of profiles differ.
         profile = '{ name = "other" }, ' + profile
@@ -289,6 +307,14 @@ def refused():
     for gateway in (first, second):
         gateway.stops()
 
+def core_host():
+    """The far end of the core is a host of its own."""
+    bridges()
+    inside(FAR, "ip", "link", "set", "core0", "netns", DN)
+    inside(DN, "ip", "address", "add", "198.18.0.254/24", "dev", "core0")
+    inside(DN, "ip", "link", "set", "core0", "mtu", "1500", "up")
+    inside(DN, "ip", "route", "add", "100.64.0.0/15", "via", "198.18.0.1")
+
 def line(n):
     """A host behind two tags."""
     tap = f"tap{n}"
@@ -332,9 +358,7 @@ def records(detail):
 
 def radius():
     """FreeRADIUS sees one session, whose usage goes on; the client renews with the other process and keeps its address."""
-    bridges()
-    inside(FAR, "ip", "address", "add", "198.18.0.254/24", "dev", "core0")
-    inside(FAR, "ip", "route", "add", "100.64.0.0/15", "via", "198.18.0.1")
+    core_host()
     folder = f"{FOLDER}/radius"
     freeradius_configured(folder, ("acc:100.7",))
     start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
@@ -357,7 +381,7 @@ def radius():
     used = lambda: [int(one["Acct-Input-Packets"]) for one in of("Interim-Update")]
     sent = here.ask("show", "subscribers", "--filter", "group=pon,s_vlan=100")["entries"][0]["up_packets"]
     wait_for("interim reports go on with exact usage", lambda: used()[-1] == sent and "yes")
-    expect("and never fall", used() == sorted(used()), used())
+    expect("and never fall", used() == sorted(used()) and sent > 20, (used(), sent))
     sessions = {one["Acct-Session-Id"] for one in records(detail) if "User-Name" in one}
     expect("it is one session, which has begun once", len(sessions) == 1 and len(of("Start")) == 1 and not of("Stop"), records(detail))
     run(WEIR, "subscriber", "pon/acc:100.7", "clear", "--socket", SOCKETS[here.n])
@@ -366,7 +390,39 @@ def radius():
     for gateway in (first, second):
         gateway.stops()
 
+def queue():
+    """Packets that wait in a subscriber's queue go along, and leave in order."""
+    core_host()
+    first, second = Gateway(1), Gateway(2)
+    client = Udhcpc(line(7))
+    ping(FAR, "-c", "1", "-W", "2", "-I", client.address, "198.18.0.254")
+    talks(client.address)
+    count = 1200
+    receiver = start("ip", "netns", "exec", FAR, sys.executable, "-c", RECEIVER, client.address, str(count))
+    receiver.stdout.readline()
+    send = f"""
+import socket, struct, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range({count}):
+    s.sendto(struct.pack("!I", n) + bytes(1200), ("{client.address}", 5000))
+    time.sleep(0.0002)
+"""
+    inside(DN, sys.executable, "-c", send)
+    waiting = lambda gateway: gateway.ask("show", "queues")["queues"]["waiting_packets"]
+    waits = waiting(first)
+    expect(f"{waits} packets wait", waits > count // 4, waits)
+    first.move(second)
+    left = waiting(second)
+    expect(f"{left} of them wait on in the other process", 0 < left <= waits and waiting(first) == 0, (left, waiting(first)))
+    said = receiver.communicate(timeout=60)[0].strip()
+    expect("all arrive, in order", said == f"{count} True", (said, first.drops(), second.drops()))
+    wait_for("nothing waits any more", lambda: waiting(second) == 0 and "yes")
+    row = second.ask("show", "queues", "--filter", "group=pon")["queues"]["queues"][0]
+    expect("the class has counted them all", row["packets"] >= count and row["queue_full"] == 0, row)
+    for gateway in (first, second):
+        gateway.stops()
+
 def main():
-    {"load": load, "crash": crash, "stays": stays, "radius": radius, "refused": refused}[CASE]()
+    {"load": load, "crash": crash, "stays": stays, "queue": queue, "radius": radius, "refused": refused}[CASE]()
 
 within(280, NAMESPACES, main)

@@ -139,6 +139,12 @@ fn group_whose_move_fails_comes_back_without_loss() {
     run("bng_crossing.py", &["stays"]);
 }
 
+/// Packets that wait in a subscriber's queue go along, and leave in order.
+#[test]
+fn queued_packets_go_where_the_group_goes() {
+    run("bng_crossing.py", &["queue", "1", "1", "1", "0", "1"]);
+}
+
 /// Either process is killed at some moment of a move, twelve times.
 #[test]
 fn killed_process_leaves_a_group_one_owner() {
