@@ -9,7 +9,7 @@
 The generator gets addresses by DHCP and checks each flow: loss, order, tags. Routers of the core go on to send to the process
 that had the group first, as they do until a routing daemon has told them. Everything is made here and removed at the end.
 usage: bng_crossing.py WEIR_BINARY CASE [LINES PPS MOVES OTHERS WORKERS]
-    CASE: load crash stays queue radius refused
+    CASE: load crash stays queue routes radius refused
     LINES: subscribers with traffic; OTHERS: static subscribers of the group without
 """
 import json, os, random, re, signal, subprocess, sys, tempfile, time
@@ -21,7 +21,7 @@ WEIR, CASE = sys.argv[1:3]
 LINES, PPS, MOVES, OTHERS, WORKERS = [int(word) for word in sys.argv[3:8]] or (200, 4000, 6, 2000, 1)
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-cross-{os.getpid()}"
-FAR, SWITCH, GW, DN = NAMESPACES = f"{TAG}-far", f"{TAG}-sw", f"{TAG}-gw", f"{TAG}-dn"
+FAR, SWITCH, GW, DN, RT = NAMESPACES = f"{TAG}-far", f"{TAG}-sw", f"{TAG}-gw", f"{TAG}-dn", f"{TAG}-rt"
 FOLDER = tempfile.mkdtemp(prefix=TAG)
 SOCKETS = {n: f"{FOLDER}/weir{n}.sock" for n in (1, 2)}
 MAC = "02:00:5e:00:00:01"
@@ -422,7 +422,32 @@ for n in range({count}):
     for gateway in (first, second):
         gateway.stops()
 
+def routes():
+    """The group's prefix is a route for routing daemons in the process that has it, and a gateway answers for it there only."""
+    core_host()
+    of_core = lambda n: {"replace": [('role = "core"\n', f'role = "core"\nhost_interface = "{RT}/c{n}"\n')]}
+    first, second = Gateway(1, **of_core(1)), Gateway(2, **of_core(2))
+    announced = lambda: sorted(line.split()[0] + " " + line.split("dev ")[1].split()[0]
+                               for line in inside(RT, "ip", "route").splitlines() if "proto 119" in line)
+    own = ["100.71.0.0/24 c1", "100.72.0.0/24 c2"]
+    wait_for("prefixes are announced", lambda: announced() == sorted(["100.64.0.0/15 c1"] + own) and "yes")
+    answers = lambda n: " 1 received" in ping(DN, "-c", "1", "-W", "1", "-I", "core0", "100.64.0.1")
+    ping(DN, "-c", "1", "-W", "1", "100.64.0.1")
+    expect("the group's gateway answers by the first process", answers(1), first.drops())
+    inside(DN, "ip", "route", "replace", "100.64.0.0/15", "via", "198.18.0.2")
+    ping(DN, "-c", "1", "-W", "1", "100.64.0.1")
+    expect("and not by the second one", not answers(2) and "group_elsewhere" in second.drops(), second.drops())
+    first.move(second)
+    wait_for("its prefix is announced by the second one", lambda: announced() == sorted(["100.64.0.0/15 c2"] + own) and "yes", 5)
+    expect("which answers", answers(2), second.drops())
+    inside(DN, "ip", "route", "replace", "100.64.0.0/15", "via", "198.18.0.1")
+    expect("what comes to the first one is passed on", answers(1), first.drops())
+    second.kill()
+    wait_for("until the second one ends", lambda: "group_passed_on_no_more" in first.said() and "yes", 5)
+    expect("then nobody answers there", not answers(1) and "group_elsewhere" in first.drops(), first.drops())
+    first.stops()
+
 def main():
-    {"load": load, "crash": crash, "stays": stays, "queue": queue, "radius": radius, "refused": refused}[CASE]()
+    {"load": load, "crash": crash, "stays": stays, "queue": queue, "routes": routes, "radius": radius, "refused": refused}[CASE]()
 
 within(280, NAMESPACES, main)

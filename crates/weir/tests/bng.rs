@@ -139,6 +139,12 @@ fn group_whose_move_fails_comes_back_without_loss() {
     run("bng_crossing.py", &["stays"]);
 }
 
+/// The group's prefixes are announced by the process that has it, and its gateway answers there only.
+#[test]
+fn prefixes_are_announced_where_the_group_is() {
+    run("bng_crossing.py", &["routes", "1", "1", "1", "0", "1"]);
+}
+
 /// Packets that wait in a subscriber's queue go along, and leave in order.
 #[test]
 fn queued_packets_go_where_the_group_goes() {
