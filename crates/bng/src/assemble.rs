@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dataplane::acl::LiveLists;
 use dataplane::config::{ConfigError, wrong};
 use dataplane::nat::{self, Nat};
-use engine::{HandOff, Owner, Steer};
+use engine::{HandOff, Outside, Owner, Steer};
 use frame::Caps;
 use gateway::records::Opening;
 use port::flows::Flows;
@@ -157,23 +157,41 @@ pub fn assemble_with(
     }
     for spec in &layout.subscribers {
         let worker = layout.groups[usize::from(spec.group)].worker;
-        let installed = workers[usize::from(worker)].plane.install(spec);
-        installed.map_err(|why| refused(spec.handle, why, &layout))?;
+        // Those of a group that another process has are installed when it comes.
+        let Some(worker) = workers.get_mut(usize::from(worker)) else { continue };
+        worker.plane.install(spec).map_err(|why| refused(spec.handle, why, &layout))?;
     }
-    if config.workers.count > 1 {
-        // Gateways know the owner themselves.
-        let hand_offs = HandOff::among(config.workers.count.into(), Steer::new(), wakers);
-        for (worker, hand_off) in workers.iter_mut().zip(hand_offs) {
-            worker.hand_off = Some(hand_off);
-        }
-    }
+    let outside = join(config, &mut workers, wakers)?;
     if let Some(lists) = &mut lists {
         lists.begin(std::mem::take(&mut layout.lists));
     }
     let published = (publisher, lists);
-    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker));
+    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker)).with_outside(outside);
     let control = control.with_nat(addresses, gateway::nat::log_of(config.nat.as_ref(), blocks, config.instances())?);
     Ok((control, workers))
+}
+
+/// Joins workers with each other, and with what is outside of the process, if groups move there: its member, and what workers wake
+/// it by.
+fn join(
+    config: &Config,
+    workers: &mut [WorkerInit],
+    mut wakers: Vec<Waker>,
+) -> Result<Option<(Outside, Waker)>, AssembleError> {
+    let crosses = config.moves.is_some();
+    if config.workers.count <= 1 && !crosses {
+        return Ok(None);
+    }
+    let waker = Waker::new().map_err(AssembleError::Waker)?;
+    wakers.push(waker.clone());
+    let members = usize::from(config.workers.count) + usize::from(crosses);
+    // Gateways know the owner themselves.
+    let mut hand_offs = HandOff::among(members, Steer::new(), wakers);
+    let outside = if crosses { hand_offs.pop() } else { None };
+    for (worker, hand_off) in workers.iter_mut().zip(hand_offs) {
+        worker.hand_off = Some(hand_off);
+    }
+    Ok(outside.map(|last| (Outside::new(last), waker)))
 }
 
 /// Gives a gateway the sessions that its configuration asks for, with the leases of an earlier run: before workers run.

@@ -27,6 +27,7 @@ pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
 pub use garden::{GardenPlan, GardenSection};
 
 pub use gateway::fast_path::FastPathMode;
+pub use gateway::moves::owners::MovesSection;
 pub use gateway::moves::park::ParkSection;
 
 pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
@@ -67,6 +68,9 @@ gateway::configuration! {
         /// Groups move together onto fewer workers while there is little to do; left out: each stays on its own.
         #[serde(default)]
         pub park: Option<ParkSection>,
+        /// Groups move between this process and others of this machine; left out: between workers only.
+        #[serde(default)]
+        pub moves: Option<MovesSection>,
     }
 }
 
@@ -279,6 +283,11 @@ pub struct Group {
     /// The worker that owns it.
     #[serde(default)]
     pub worker: u16,
+    /// Whether this process begins with it. `false`: another one does; packets of it that come here are dropped, nobody is
+    /// answered, and its prefixes are not announced until it moves here. With `[moves]`, a group that was moved is where it was
+    /// moved to, whatever stands here.
+    #[serde(default = "yes")]
+    pub active: bool,
     /// The VRF its subscribers' packets are routed in; left out: `core`.
     #[serde(default)]
     pub instance: Option<String>,

@@ -1,6 +1,7 @@
 //! The control side of a broadband gateway: subscribers, forwarding tables and neighbours, and the other end of the workers'
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod crossing;
 mod hand_over;
 mod in_kernel;
 mod moves;
@@ -25,6 +26,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
+pub use crossing::Sorting;
 pub use hand_over::Meanings;
 use steer_ports::Waits;
 
@@ -184,6 +186,8 @@ pub struct Control {
     port_changes: u32,
     /// Ports begin to give another worker the packets of a group.
     port_change: Option<steer_ports::Change>,
+    /// Groups that move between this process and others.
+    crossing: crossing::Crossings,
     /// When groups move together onto fewer workers; none: never by themselves.
     park: Option<moves::Parking>,
     /// Another process takes over.
@@ -243,6 +247,7 @@ impl Control {
             moved: None,
             port_changes: 0,
             port_change: None,
+            crossing: crossing::Crossings::default(),
             park: None,
             succession: hand_over::Succession::default(),
         };
@@ -410,7 +415,10 @@ impl Control {
 
     fn worker(&self, group: u16) -> Result<usize, Refusal> {
         let group = self.layout.groups.get(usize::from(group));
-        group.map(|group| group.worker.into()).ok_or_else(|| Refusal("there is no such group".to_owned()))
+        let worker = group.map(|group| usize::from(group.worker));
+        let worker = worker.ok_or_else(|| Refusal("there is no such group".to_owned()))?;
+        let is_here = worker < self.links.len();
+        is_here.then_some(worker).ok_or_else(|| Refusal("another process has the group".to_owned()))
     }
 
     /// Control packets of lines, oldest first: for who serves DHCP, PPPoE, router solicitations and their like.
@@ -506,7 +514,9 @@ impl Control {
         }
         self.took_events |= self.nat_log.poll(now);
         self.turn_moves(now);
-        if let Some(mut sessions) = self.sessions.take_if(|_| !self.succession.is_still()) {
+        self.turn_crossings();
+        let is_still = self.succession.is_still() || self.crossing.is_still();
+        if let Some(mut sessions) = self.sessions.take_if(|_| !is_still) {
             sessions.turn(self, now);
             self.deadline = sessions.next_deadline(now);
             self.sessions = Some(sessions);
@@ -554,8 +564,12 @@ impl Control {
                 }
                 self.packets.push_back(*packet);
             }
-            Event::Left(_) => self.moves.answered(true),
+            Event::Left(_) => {
+                self.crossing.left();
+                self.moves.answered(true);
+            }
             Event::Arrived(come) => self.on_arrived(&come),
+            Event::PortsEmpty(crossing::EMPTY) => self.crossing.found_empty(),
             Event::PortsEmpty(number) => self.on_ports(worker as Owner, number, Waits::Empty),
         }
     }
@@ -593,7 +607,9 @@ impl Control {
         let mut served = Vec::new();
         let translated = nat_instances(&self.config);
         let groups = self.config.group.iter().zip(&self.layout.groups);
-        for (_, plan) in groups.filter(|(group, _)| group.announce) {
+        let workers = self.links.len();
+        let is_here = |plan: &GroupPlan| usize::from(plan.worker) < workers;
+        for (_, plan) in groups.filter(|(group, plan)| group.announce && is_here(plan)) {
             let is_translated = plan.nat && translated.iter().any(|(instance, _)| *instance == plan.instance);
             let v4 = plan.v4.iter().filter(|_| !is_translated).flat_map(|slice| cover4(slice.first, slice.last));
             let v6 = plan.v6.iter().flat_map(|slice| {

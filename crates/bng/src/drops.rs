@@ -11,4 +11,5 @@ engine::reasons! {
     WALLED_GARDEN "walled_garden" "The subscriber's profile lets it reach listed destinations only, and this is none of them.",
     SUBSCRIBER_RATE "subscriber_rate" "Over the rate of the subscriber's profile.",
     DHCP_STRANGER "dhcp_stranger" "A DHCP message from the core to the gateway, whose source is none of the DHCP servers that groups relay to.",
+    GROUP_ELSEWHERE "group_elsewhere" "Of a subscriber group that another process has: `weir show groups`.",
 }

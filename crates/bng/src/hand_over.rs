@@ -129,10 +129,7 @@ impl State {
         let Some((earned, counts)) = shaped else { return };
         out.extend(earned.rate.as_bytes());
         earned.states.iter().for_each(|state| out.extend(state.as_bytes()));
-        for counts in counts {
-            [counts.packets, counts.bytes, counts.waited_ns].iter().for_each(|count| out.extend(count.to_le_bytes()));
-            [counts.full, counts.aqm].iter().for_each(|count| out.extend(count.to_le_bytes()));
-        }
+        put_counts(&counts, out);
     }
 
     /// Adds packets that wait in subscribers' queues.
@@ -290,8 +287,7 @@ impl State {
                 Some(Earned { rate, states: [value_in(&mut shaped)?, value_in(&mut shaped)?, value_in(&mut shaped)?] })
             };
             shaper.put_earned(handle, &read().ok_or_else(garbled)?);
-            let all = (0..CLASSES).map(|_| counts_in(&mut shaped)).collect::<Option<Vec<_>>>();
-            let all = all.and_then(|all| <[ClassCounts; CLASSES]>::try_from(all).ok()).ok_or_else(garbled)?;
+            let all = counts_of(&mut shaped).ok_or_else(garbled)?;
             shaper.put_counts(handle, &all);
         }
         Ok(Ok(()))
@@ -303,6 +299,20 @@ fn value_in<T: FromBytes>(octets: &mut &[u8]) -> Option<T> {
     let (value, rest) = T::read_from_prefix(octets).ok()?;
     *octets = rest;
     Some(value)
+}
+
+/// Adds what the classes of a shaped subscriber have counted.
+pub(crate) fn put_counts(classes: &[ClassCounts; CLASSES], out: &mut Vec<u8>) {
+    for counts in classes {
+        [counts.packets, counts.bytes, counts.waited_ns].iter().for_each(|count| out.extend(count.to_le_bytes()));
+        [counts.full, counts.aqm].iter().for_each(|count| out.extend(count.to_le_bytes()));
+    }
+}
+
+/// The same, read.
+pub(crate) fn counts_of(octets: &mut &[u8]) -> Option<[ClassCounts; CLASSES]> {
+    let all = (0..CLASSES).map(|_| counts_in(octets)).collect::<Option<Vec<_>>>();
+    all.and_then(|all| all.try_into().ok())
 }
 
 fn counts_in(octets: &mut &[u8]) -> Option<ClassCounts> {

@@ -9,13 +9,16 @@ use std::sync::Arc;
 
 use dataplane::hqos::tree::{CLASSES, ClassCounts};
 use engine::{ARRIVING, Arrival, Departure, Env, Io, Owner, Room};
-use frame::Frame;
+use frame::{Arena, Frame, Pool};
+use gateway::shell::hand_over::octets::{In, garbled, put};
 use table::records::Line as CacheLine;
 use table::ring::{Consumer, Producer};
 use wire::fast;
+use zerocopy::{FromBytes, IntoBytes};
 
+use crate::hand_over::{counts_of, put_counts};
 use crate::lane::State;
-use crate::record::{LINES, SubscriberSpec};
+use crate::record::{LINES, SubscriberSpec, meter_mut};
 use crate::shaper::Shedding;
 use crate::steer::Directory;
 use crate::subscribers::Refused;
@@ -38,6 +41,8 @@ pub struct Parcel {
     counts: Vec<(u32, [ClassCounts; CLASSES])>,
     /// Packets that waited in subscribers' queues, in order.
     frames: Vec<(u32, Frame)>,
+    /// Another process has made it: numbers of profiles and groups in it mean nothing here.
+    foreign: bool,
 }
 
 impl Parcel {
@@ -49,7 +54,106 @@ impl Parcel {
             records: Vec::with_capacity(EACH),
             counts: Vec::with_capacity(shaped),
             frames: Vec::with_capacity(FRAMES * shaped),
+            foreign: false,
         })
+    }
+
+    /// How many subscribers it was made of.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Has it count for so many subscribers.
+    pub fn set_count(&mut self, count: usize) {
+        self.count = count;
+    }
+
+    /// Adds it as octets.
+    ///
+    /// ```text
+    /// records: number (4), each handle (4) | record (192)
+    /// counts:  number (4), each handle (4) | of each class: packets (8) | bytes (8) | waited (8) | full (4) | managed (4)
+    /// frames:  number (4), each handle (4) | offset of the IP header (2) | flags (2) | frame (4 + n)
+    /// ```
+    pub(crate) fn write(&self, arena: &Arena, out: &mut Vec<u8>) {
+        let number = |out: &mut Vec<u8>, len: usize| out.extend((len as u32).to_le_bytes()); // a few thousand
+        number(out, self.records.len());
+        for (handle, lines) in &self.records {
+            out.extend(handle.to_le_bytes());
+            lines.iter().for_each(|line| out.extend(line.as_bytes()));
+        }
+        number(out, self.counts.len());
+        for (handle, classes) in &self.counts {
+            out.extend(handle.to_le_bytes());
+            put_counts(classes, out);
+        }
+        number(out, self.frames.len());
+        for (handle, frame) in &self.frames {
+            out.extend(handle.to_le_bytes());
+            out.extend(frame.meta.l3.to_le_bytes());
+            out.extend((frame.meta.flags & !frame::flags::TRACE).to_le_bytes());
+            put(out, arena.bytes(frame));
+        }
+    }
+
+    /// One that another process has written. `handle` tells a subscriber's number here, and its clock is `ahead` by so many
+    /// nanoseconds of ours.
+    ///
+    /// # Errors
+    /// It cannot be read; or no buffers for its packets, a sentence.
+    pub(crate) fn read(
+        octets: &[u8],
+        handle: impl Fn(u32) -> Option<u32>,
+        ahead: i64,
+        pool: &mut Pool,
+    ) -> Result<Box<Self>, String> {
+        let mut parcel = Box::<Self>::default();
+        parcel.foreign = true;
+        let filled = parcel.fill(octets, handle, ahead, pool);
+        if filled.is_err() {
+            parcel.empty_into(pool);
+        }
+        filled.map(|()| parcel)
+    }
+
+    fn fill(
+        &mut self,
+        octets: &[u8],
+        handle: impl Fn(u32) -> Option<u32>,
+        ahead: i64,
+        pool: &mut Pool,
+    ) -> Result<(), String> {
+        let mut input = In(octets);
+        for _ in 0..input.number::<4>().ok_or_else(garbled)? {
+            let (there, record) =
+                input.number::<4>().zip(input.take(LINES * size_of::<CacheLine>())).ok_or_else(garbled)?;
+            let mut lines = <[CacheLine; LINES]>::read_from_bytes(record).map_err(|_| garbled())?;
+            for line in lines.iter_mut().skip(1) {
+                let bucket = &mut meter_mut(line).bucket;
+                bucket.last_ns = bucket.last_ns.saturating_add_signed(-ahead);
+            }
+            self.records.extend(handle(there as u32).map(|handle| (handle, lines)));
+        }
+        for _ in 0..input.number::<4>().ok_or_else(garbled)? {
+            let there = input.number::<4>().ok_or_else(garbled)?;
+            let classes = counts_of(&mut input.0).ok_or_else(garbled)?;
+            self.counts.extend(handle(there as u32).map(|handle| (handle, classes)));
+        }
+        for _ in 0..input.number::<4>().ok_or_else(garbled)? {
+            let mut head = || Some((input.number::<4>()?, input.number::<2>()?, input.number::<2>()?));
+            let (there, l3, flags) = head().ok_or_else(garbled)?;
+            let octets = input.text().ok_or_else(garbled)?;
+            let Some(handle) = handle(there as u32) else { continue };
+            let mut frame = pool.make(octets).ok_or("no packet buffers for packets that wait")?;
+            (frame.meta.l3, frame.meta.flags) = (l3 as u16, flags as u16);
+            self.frames.push((handle, frame));
+        }
+        Ok(())
+    }
+
+    /// Gives the buffers of its packets back.
+    pub(crate) fn empty_into(&mut self, pool: &mut Pool) {
+        self.frames.drain(..).for_each(|(_, frame)| pool.give(frame));
     }
 }
 
@@ -67,7 +171,7 @@ pub struct Leave {
     pub parcels: Producer<Box<Parcel>>,
     /// The new owner.
     pub to: Owner,
-    /// All workers but the old owner, as bits.
+    /// Workers whose marks the old owner waits for, as bits: all but itself.
     pub others: u64,
 }
 
@@ -224,7 +328,12 @@ impl Come {
             let Some(mut parcel) = self.parcels.pop() else { break };
             self.left = self.left.saturating_sub(parcel.count);
             for (handle, lines) in parcel.records.drain(..) {
-                self.missing += usize::from(!state.subscribers.put_lines(handle, &lines));
+                let is_here = if parcel.foreign {
+                    state.subscribers.carry_on(handle, &lines, env.now)
+                } else {
+                    state.subscribers.put_lines(handle, &lines)
+                };
+                self.missing += usize::from(!is_here);
             }
             for (handle, counts) in parcel.counts.drain(..) {
                 if let Some(shaper) = &mut state.shaper {

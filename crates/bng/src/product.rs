@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `command.rs` | `weir subscriber` |
+//! | `crossing.rs` | groups that move to other processes, and from them |
 //! | `fast.rs` | the in-kernel path, put before the ports' own programs |
 //! | `hand_over.rs` | its state on its way to another process |
 //! | `live.rs` | keys that a reload applies |
@@ -12,6 +13,7 @@
 
 mod command;
 mod connected;
+mod crossing;
 mod fast;
 mod hand_over;
 mod live;
@@ -32,6 +34,7 @@ use engine::{Owner, Time};
 use gateway::cli::RunArgs;
 use gateway::fast_path::{Attached, Ready};
 use gateway::load::Text;
+use gateway::moves::owners::Owners;
 use gateway::privilege::folder_of;
 use gateway::records::Opening;
 use gateway::shell::reload::{LiveKey, apply_to};
@@ -44,11 +47,12 @@ use port::flows::Flows;
 use serde_json::Value;
 
 use crate::assemble::{AssembleError, assemble_with, attach, go_on};
-use crate::config::{Config, ConfigError, RadiusSection};
+use crate::config::{Config, ConfigError, Group, RadiusSection};
 use crate::control::Meanings;
 use crate::fast::FastPath;
 use crate::hand_over::Numbers;
 use crate::sessions::{Environment, Sockets, Stored};
+use crate::steer::ELSEWHERE;
 pub use command::{SubscriberArgs, subscriber};
 pub use moving::{MoveArgs, move_group};
 use observer::Observer;
@@ -70,6 +74,8 @@ pub struct BngGateway {
     ready: Option<Ready<FastPath>>,
     /// That of another process, which this one goes on for.
     taken: Option<Taken>,
+    /// The worker of each group, or that another process has it, where processes share groups.
+    owners: Option<Vec<Owner>>,
 }
 
 /// How this process goes on for another.
@@ -96,6 +102,22 @@ fn read_leases(config: &Config) -> anyhow::Result<Stored> {
     }
     Ok(stored)
 }
+
+/// The worker of each group, or that another process has it; none: processes share no groups.
+fn owners_of(config: &Config) -> anyhow::Result<Option<Vec<Owner>>> {
+    let Some(section) = &config.moves else { return Ok(None) };
+    let owners = Owners::new(section, &config.control_socket);
+    let folder = || format!("[moves] owners = \"{}\"", section.owners.display());
+    owners.make().with_context(folder)?;
+    let owner = |group: &Group| {
+        let is_own = owners.is_own(&group.name, group.active).with_context(folder)?;
+        Ok(if is_own { group.worker } else { ELSEWHERE })
+    };
+    config.group.iter().map(owner).collect::<anyhow::Result<_>>().map(Some)
+}
+
+/// Packet buffers for packets that other processes pass on, at most.
+const MOST_SPARE: u32 = 4096;
 
 /// A number that nobody can guess.
 fn seed() -> u64 {
@@ -140,7 +162,8 @@ impl Gateway for BngGateway {
 
     fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
-        Ok(Some((Self { stored: read_leases(&loaded.config)?, ..Self::default() }, None)))
+        let owners = owners_of(&loaded.config)?;
+        Ok(Some((Self { stored: read_leases(&loaded.config)?, owners, ..Self::default() }, None)))
     }
 
     /// A configuration of which that cannot be said is refused when it is assembled.
@@ -155,7 +178,15 @@ impl Gateway for BngGateway {
     fn reach(config: &Config) -> Reach {
         let log = config.nat.iter().filter_map(|nat| nat.log.as_deref()).filter_map(folder_of);
         let udp = config.radius.iter().filter_map(|radius| radius.coa).map(|address| address.port()).collect();
-        Reach { write: config.sessions.ledger.clone().into_iter().chain(log).collect(), udp, ..Reach::default() }
+        let owners = config.moves.iter().map(|moves| moves.owners.clone());
+        let write = config.sessions.ledger.clone().into_iter().chain(log).chain(owners).collect();
+        Reach { write, udp, ..Reach::default() }
+    }
+
+    fn spare_buffers(config: &Config) -> u32 {
+        // For packets that other processes pass on.
+        let most = config.frames.packet_buffers / 8;
+        config.moves.as_ref().map_or(0, |_| most.min(MOST_SPARE))
     }
 
     fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
@@ -191,7 +222,8 @@ impl Gateway for BngGateway {
         time: Time,
     ) -> Result<Process<Observer>, StartError> {
         let (config, taken) = (&loaded.config, self.taken.take());
-        let owners = taken.as_ref().map(|taken| &taken.owners[..]);
+        let owners = taken.as_ref().map(|taken| &taken.owners).or(self.owners.as_ref());
+        let owners = owners.map(|owners| &owners[..]);
         let (mut control, mut workers) = assemble_with(config, opened.caps(), owners).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
@@ -238,7 +270,8 @@ impl Gateway for BngGateway {
         Ok(process)
     }
 
-    fn started(&mut self, _config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
+    fn started(&mut self, config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
+        Observer::begin_crossings(process.observer(), config).context("no thread for packets of groups that move")?;
         process.observer().control().begin_opening().context("no thread to read the ledger")
     }
 

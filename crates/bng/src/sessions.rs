@@ -18,6 +18,7 @@
 //! | `aaa.rs` | authentication and accounting by RADIUS |
 //! | `backlog.rs` | accounting reports that wait |
 //! | `clock.rs` | the clock of leases and timers |
+//! | `crossing.rs` | a group's sessions on their way to another process |
 //! | `hand_over.rs` | sessions on their way to another process |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
@@ -27,6 +28,7 @@ mod aaa;
 mod admission;
 mod backlog;
 mod clock;
+pub(crate) mod crossing;
 mod frames;
 pub(crate) mod hand_over;
 mod line_rate;
@@ -249,10 +251,15 @@ impl Sessions {
         let told = std::mem::replace(&mut environment.told, Box::new(|| {}));
         let now = (environment.clock)();
         let aaa = config.radius.as_ref().zip(environment.radius.take());
+        let tag = config.moves.as_ref().map(|_| {
+            let socket = config.control_socket.display().to_string();
+            format!("{:04x}", access::identifier_hash(&[socket.as_bytes()]) as u16)
+        });
         let aaa = aaa.map(|(section, sockets)| match environment.goes_on {
             true => Aaa::of(section, sockets, now),
-            false => Aaa::new(section, sockets, now, stored.take_accounting()),
+            false => Aaa::new(section, sockets, now, stored.take_accounting(), tag.is_none()),
         });
+        let aaa = aaa.map(|aaa| aaa.tagged(tag.unwrap_or_default()));
         let store = Store::new(&mut stored, told).map_err(BadSessions::Ledger)?;
         let fixed = specs.iter().map(|spec| {
             let shared = layout.groups[usize::from(spec.group)].shared;
@@ -340,6 +347,11 @@ impl Sessions {
             if let Some(group) = self.group_of(&record) {
                 record.group = group;
             }
+            if !control.is_here(record.group) {
+                // Another process has it, with the group.
+                self.store.forget(number);
+                continue;
+            }
             if let Some(served) = self.served(record.group) {
                 let lease = if record.server.is_some() { relay::LONGEST } else { served.lease_of(record.key.kind) };
                 record = self.clock.of_stored(record, lease);
@@ -365,6 +377,11 @@ impl Sessions {
         }
         if let Some(aaa) = &mut self.aaa {
             changed.iter().for_each(|identity| aaa.restored(*identity));
+            let is_away = |identity: &Identity| {
+                let group = control.group_of_line(identity.line.port, identity.line.s_vlan);
+                group.is_some_and(|group| !control.is_here(group))
+            };
+            aaa.forget_others(is_away);
             aaa.end_others(now);
         }
         changed.iter().filter_map(|identity| self.spec(identity)).collect()

@@ -7,14 +7,17 @@ use std::net::IpAddr;
 use dataplane::encap::same_vlans;
 use dataplane::forward::InstanceId;
 use dataplane::nat;
-use engine::{Overlap, Owner, Steer, SteerKey};
+use engine::{ARRIVING, Overlap, Owner, Steer, SteerKey};
 use gateway::shell::flows::to_addresses;
 use port::flows::{FlowKey, Flows};
 use wire::ethernet::{TAG_LEN, Tags};
 use wire::{Outer, ethertype, fast};
 
-use crate::config::{Config, Layout, Role};
+use crate::config::{Config, GroupPlan, Layout, Role};
 use crate::link::Line;
+
+/// Owner of a group that no worker of this process has.
+pub const ELSEWHERE: Owner = ARRIVING - 1;
 
 /// VLAN identifiers of a port, the untagged one (0) among them.
 pub const VLANS: usize = 4096;
@@ -36,6 +39,8 @@ struct PortSide {
     instance: InstanceId,
     /// The worker of each outer VLAN, from 1; 0: no group's.
     owners: Box<[u16]>,
+    /// The group of each outer VLAN, from 1; 0: none.
+    groups: Box<[u16]>,
 }
 
 impl PortSide {
@@ -57,6 +62,10 @@ impl PortSide {
 pub struct Directory {
     ports: Vec<PortSide>,
     steer: Steer,
+    /// Groups by their slices, in place of owners.
+    groups: Steer,
+    /// Which groups no worker has.
+    away: Vec<bool>,
     /// Public addresses that subscribers' are translated to.
     public: Steer,
     /// Addresses of subscribers that are not translated in a VRF that is.
@@ -133,10 +142,13 @@ impl Directory {
             tags: port.vlan.as_ref().and_then(|vlan| vlan.tags().ok()).unwrap_or_default(),
             instance: config.instance(port.instance()),
             owners: vec![0; VLANS].into(),
+            groups: vec![0; VLANS].into(),
         };
         let mut this = Self {
             ports: config.port.iter().map(port).collect(),
             steer: Steer::new(),
+            groups: Steer::new(),
+            away: layout.groups.iter().map(|group| group.worker == ELSEWHERE).collect(),
             public: Steer::new(),
             untranslated: Vec::new(),
             near4: vec![0; 1024].into(),
@@ -144,7 +156,11 @@ impl Directory {
             own: Own::default(),
             dhcp_servers: Vec::new(),
         };
-        for group in &layout.groups {
+        for (number, group) in (0..).zip(&layout.groups) {
+            this.number_slices(number, group);
+            if group.worker == ELSEWHERE {
+                continue;
+            }
             for port in &group.ports {
                 let first = usize::from(group.s_vlans.first);
                 let owners = &mut this.ports[usize::from(*port)].owners;
@@ -178,10 +194,30 @@ impl Directory {
         Ok(this)
     }
 
+    /// Notes whose a group's lines and slices are, wherever it is.
+    fn number_slices(&mut self, number: u16, group: &GroupPlan) {
+        for port in &group.ports {
+            let (first, count) = (usize::from(group.s_vlans.first), usize::from(group.s_vlans.count));
+            if let Some(groups) = self.ports.get_mut(usize::from(*port)).map(|port| &mut port.groups) {
+                groups[first..first + count].fill(number + 1);
+            }
+        }
+        for slice in &group.v4 {
+            // What two groups have is the first one's.
+            let _ = self.groups.own_v4(group.instance, slice.first, slice.last, number);
+        }
+        for slice in &group.v6 {
+            let _ = self.groups.own_v6(group.instance, slice.first, slice.last, number);
+        }
+    }
+
     /// Subscribers whose addresses are in no slice of their group.
     fn own_outside(&mut self, layout: &Layout) -> Result<(), Overlap> {
         for spec in &layout.subscribers {
             let group = &layout.groups[usize::from(spec.group)];
+            if group.worker == ELSEWHERE {
+                continue;
+            }
             if let Some(address) = spec.ipv4
                 && !group.v4.iter().any(|slice| (slice.first..=slice.last).contains(&address))
             {
@@ -312,6 +348,32 @@ impl Directory {
             to_addresses(flows, tags, port.instance, &self.public)
         };
         self.ports.iter().map(of).collect()
+    }
+
+    /// Whether an address is one of a group that no worker of this process has.
+    #[cold]
+    pub(crate) fn is_away(&self, key: SteerKey) -> bool {
+        self.groups.owner(key).and_then(|group| self.away.get(usize::from(group)).copied()).unwrap_or(false)
+    }
+
+    /// The group of a frame, wherever that is; none: no group's, or of the core's own link.
+    pub fn group_of(&self, port: u8, frame: &[u8]) -> Option<u16> {
+        let outer = Outer::parse(frame).ok()?;
+        match self.side(port, &outer)? {
+            Side::Access => {
+                let groups = &self.ports.get(usize::from(port))?.groups;
+                groups.get(usize::from(Line::of(port, &outer).s_vlan))?.checked_sub(1)
+            }
+            Side::Core => {
+                let (packet, instance) =
+                    (frame.get(usize::from(outer.l3)..)?, self.ports.get(usize::from(port))?.instance);
+                match outer.ethertype {
+                    ethertype::IP4 => self.groups.owner(SteerKey::V4(instance, fast::be32(packet, 16)?)),
+                    ethertype::IP6 => self.groups.owner(SteerKey::V6(instance, fast::be64(packet, 24)?)),
+                    _ => None,
+                }
+            }
+        }
     }
 
     /// The worker that owns a frame's subscriber; none: no group's, or of the core's own link.

@@ -69,6 +69,11 @@ impl VlanEntry {
         shared: false,
     };
 
+    /// Whether a group of the configuration has it, whoever owns that.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.first != NOWHERE
+    }
+
     /// The place of a line's cell, where VLAN pairs are lines. None: it is not in the group.
     #[inline(always)]
     pub fn place(&self, c_vlan: u16) -> Option<u32> {

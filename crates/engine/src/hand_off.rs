@@ -163,3 +163,49 @@ impl HandOff {
         self.node.is_empty()
     }
 }
+
+/// The member of the hand-off rings that is no worker: what workers hand to it is another process's.
+pub struct Outside(HandOff);
+
+impl Outside {
+    /// The last one of those that [`HandOff::among`] has made.
+    pub fn new(last: HandOff) -> Self {
+        Self(last)
+    }
+
+    /// Its number: that of the workers.
+    pub fn number(&self) -> Owner {
+        self.0.me()
+    }
+
+    /// Takes up to `max` packets that workers have handed over.
+    pub fn receive(&mut self, max: usize, mut each: impl FnMut(PortId, Frame)) -> usize {
+        self.0.receive(max, |_, port, frame| each(port, frame))
+    }
+
+    /// Hands a packet to a worker; gives it back when its ring is full.
+    ///
+    /// # Errors
+    /// The packet.
+    pub fn send(&mut self, to: Owner, port: PortId, frame: Frame) -> Result<(), Frame> {
+        self.0.send(to & !ARRIVING, port, frame)
+    }
+
+    /// Puts a mark behind everything that was handed to a worker. False: its ring is full.
+    #[must_use]
+    pub fn mark(&mut self, to: Owner) -> bool {
+        let is_put = self.0.mark(to);
+        self.0.touch(to);
+        is_put
+    }
+
+    /// Wakes the workers that were handed something.
+    pub fn nudge(&mut self) {
+        self.0.nudge();
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&mut self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -63,7 +63,7 @@ mod worker;
 pub use burst::{AGAIN, Burst, Live};
 pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
 pub use gateway::{Gateway, PortId, WorkerInit};
-pub use hand_off::HandOff;
+pub use hand_off::{HandOff, Outside};
 pub use idle::Idle;
 pub use moves::{ARRIVING, Arrival, Departure, Moves, Room};
 #[doc(hidden)]

@@ -7,10 +7,15 @@
 //! announce  the steering table without the move; what announces the group; the old owner frees its copies
 //! ```
 //!
+//! Of a move to another process, and from one, the other owner is the [passage](passage); what becomes of the state in between is
+//! the gateway's.
+//!
 //! A gateway brings what each step sends to its workers ([`Mover`]), and tells of their answers. A worker that cannot take
 //! the copies ends the move before anything has changed.
 
+pub mod owners;
 pub mod park;
+pub mod passage;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,6 +104,18 @@ impl Moves {
         }
         self.waiting.push_back(of);
         true
+    }
+
+    /// The step of the move that is being made, and how many answers it waits for.
+    pub fn stage(&self) -> Option<(Step, usize)> {
+        self.running.map(|running| (running.step, running.awaited))
+    }
+
+    /// A step waits for so many answers more.
+    pub fn await_more(&mut self, answers: usize) {
+        if let Some(running) = &mut self.running {
+            running.awaited += answers;
+        }
     }
 
     /// The group that moves now.

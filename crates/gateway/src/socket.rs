@@ -6,4 +6,4 @@ mod server;
 
 pub use client::{Client, ClientError};
 pub use protocol::{Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceLine, TraceView, hex};
-pub use server::{Answers, Place, Server, ServerError, bind};
+pub use server::{Answers, Place, STREAMS, Server, ServerError, TAKE_OVER, bind};

@@ -121,6 +121,53 @@ fn group_moves_between_workers_without_loss() {
     run("bng_moves.py", &[]);
 }
 
+/// A group of 2,200 moves six times to and fro between two processes of one machine, whose ports are in the same bridges.
+#[test]
+fn group_moves_between_processes_without_loss() {
+    run("bng_crossing.py", &["load"]);
+}
+
+/// The same between processes of two workers each.
+#[test]
+fn group_moves_between_processes_of_two_workers() {
+    run("bng_crossing.py", &["load", "200", "4000", "4", "2000", "2"]);
+}
+
+/// A move that fails at its last step under traffic, six times: the group comes back with what waited.
+#[test]
+fn group_whose_move_fails_comes_back_without_loss() {
+    run("bng_crossing.py", &["stays"]);
+}
+
+/// The group's prefixes are announced by the process that has it, and its gateway answers there only.
+#[test]
+fn prefixes_are_announced_where_the_group_is() {
+    run("bng_crossing.py", &["routes", "1", "1", "1", "0", "1"]);
+}
+
+/// Packets that wait in a subscriber's queue go along, and leave in order.
+#[test]
+fn queued_packets_go_where_the_group_goes() {
+    run("bng_crossing.py", &["queue", "1", "1", "1", "0", "1"]);
+}
+
+/// Either process is killed at some moment of a move, twelve times.
+#[test]
+fn killed_process_leaves_a_group_one_owner() {
+    run("bng_crossing.py", &["crash", "50", "100", "12", "500", "1"]);
+}
+
+/// FreeRADIUS sees one session, udhcpc renews with the other process.
+#[test]
+fn accounting_goes_on_where_the_group_is() {
+    run("bng_crossing.py", &["radius", "1", "1", "1", "0", "1"]);
+}
+
+#[test]
+fn group_that_cannot_move_to_a_process_stays() {
+    run("bng_crossing.py", &["refused", "1", "1", "1", "20", "1"]);
+}
+
 /// The same with ports that give packets to whoever owns their group: `fanout=subscriber`.
 #[test]
 fn ports_follow_a_group_that_moves() {

@@ -60,6 +60,22 @@ impl Pools {
         Ok(slot)
     }
 
+    /// Forgets every lease of a group's pools, and whom their addresses are remembered for: another process has the group.
+    /// Addresses that rest go on to.
+    pub fn let_go(&mut self, group: u16) {
+        for slot in 0..self.leases.len() as u32 {
+            // Fewer than 2^32. One that is used no more is not in the index.
+            let lease = &self.leases[slot as usize];
+            if self.group(slot) != group || self.index.get(&lease.key) != Some(&slot) {
+                continue;
+            }
+            if lease.state != State::Idle {
+                self.stop(slot);
+            }
+            self.forget(slot);
+        }
+    }
+
     /// Every address that rests.
     pub fn resting(&self) -> impl Iterator<Item = Rests> {
         self.quarantine.iter().map(|(until, pool, block, (owner, pair))| {

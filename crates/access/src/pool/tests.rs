@@ -90,6 +90,26 @@ fn leases_go_on_in_another_process() {
 }
 
 #[test]
+fn leases_that_left_may_come_back() {
+    let mut pools = pools(4, &[]);
+    let slots: Vec<_> = (1..=3).map(|n| pools.offer(key(n), 1, None, START, HOLD).expect("free")).collect();
+    slots.iter().take(2).for_each(|slot| drop(pools.grant(*slot, START.secs() + 100, 100)));
+    let handed: Vec<_> = pools.handed().collect();
+    // Its address would be remembered for it.
+    pools.release(slots[1]);
+    pools.let_go(2);
+    assert_eq!((pools.bound(), pools.handed().count()), (1, 2), "another group's");
+    pools.let_go(1);
+    assert_eq!((pools.bound(), pools.handed().count()), (0, 0));
+    for one in &handed {
+        pools.take_in(one, START).expect("nobody has its address");
+    }
+    assert_eq!((pools.bound(), pools.handed().count()), (2, 3));
+    assert!(pools.offer(key(4), 1, None, START, HOLD).is_ok());
+    assert_eq!(pools.offer(key(5), 1, None, START, HOLD), Err(Refusal::Exhausted));
+}
+
+#[test]
 fn overlapping_pools_are_refused() {
     let a = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 9].into());
     let b = Range::ip4(2, [10, 0, 0, 9].into(), [10, 0, 0, 19].into());

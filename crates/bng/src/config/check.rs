@@ -23,6 +23,7 @@ impl Config {
         self.queue_limits()?;
         self.park.iter().try_for_each(ParkSection::check)?;
         self.fast_path.check(self.workers.count)?;
+        self.moves.as_ref().map_or(Ok(()), |moves| moves.check(&self.control_socket))?;
         // Names, ranges and addresses are found out by expanding them.
         let layout = self.layout()?;
         let Some(nat) = &self.nat else { return Ok(()) };

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
+use crate::steer::ELSEWHERE;
 
 /// VLAN identifiers in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub struct GroupPlan {
     pub gateways: Vec<IpAddr>,
     /// Virtual hardware address; none: the port's.
     pub mac: Option<[u8; 6]>,
-    /// The worker that owns it.
+    /// The worker that owns it; [`ELSEWHERE`]: none of this process.
     pub worker: u16,
     /// The VRF of its subscribers.
     pub instance: InstanceId,
@@ -333,7 +334,7 @@ impl Config {
             profile: group.profile.as_deref().map(profile).transpose()?,
             gateways: group.gateways.clone(),
             mac,
-            worker: group.worker,
+            worker: if group.active { group.worker } else { ELSEWHERE },
             instance: self.instance(group.instance()),
             acl: self.list_number(first_list, &[&"group", &n, &"acl"], group.acl.as_deref())?,
             proxy: group.proxy == Proxy::Subscribers,

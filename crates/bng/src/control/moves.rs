@@ -127,7 +127,7 @@ impl Control {
     }
 
     /// Who owns what, with an owner of a group in place of its own.
-    fn directory_with(&self, group: u16, owner: Owner) -> Option<Arc<Directory>> {
+    pub(super) fn directory_with(&self, group: u16, owner: Owner) -> Option<Arc<Directory>> {
         let fixed = self.config.subscriber.iter().map(|entry| entry.count).sum::<u32>();
         let mut groups = self.layout.groups.clone();
         groups.get_mut(usize::from(group))?.worker = owner;
@@ -163,7 +163,7 @@ impl Control {
         let groups = 0..self.layout.groups.len() as u16;
         let groups: Vec<_> = groups
             .zip(&self.layout.groups)
-            .map(|(number, group)| (group.worker, self.immovable(number).is_none()))
+            .map(|(number, group)| (group.worker, self.worker(number).is_ok() && self.immovable(number).is_none()))
             .collect();
         let Some(parking) = &mut self.park else { return };
         parking.next = now + PARK_EVERY;
@@ -208,7 +208,7 @@ impl Control {
         self.moves.arrived(come.arrival);
     }
 
-    fn of_group(&self, group: u16) -> impl Iterator<Item = &SubscriberSpec> {
+    pub(super) fn of_group(&self, group: u16) -> impl Iterator<Item = &SubscriberSpec> {
         self.subscribers().filter(move |spec| spec.group == group)
     }
 }
@@ -224,14 +224,15 @@ impl Control {
     }
 
     /// Gives all workers a directory by which a group has that owner; `mark`: the old one and the new one.
-    fn send_directory(&mut self, group: u16, owner: Owner, mark: Option<(Owner, Owner)>) -> usize {
+    pub(super) fn send_directory(&mut self, group: u16, owner: Owner, mark: Option<(Owner, Owner)>) -> usize {
         let Some(directory) = self.directory_with(group, owner) else { return 0 };
+        self.sort_passage(&directory);
         let workers = 0..self.links.len() as Owner; // fewer than 64
         workers.map(|worker| self.send_step(worker, Sent::Steer { directory: directory.clone(), mark })).sum()
     }
 
     /// The group's subscribers are copied to the new owner.
-    fn send_copies(&mut self, of: &Move) -> usize {
+    pub(super) fn send_copies(&mut self, of: &Move) -> usize {
         let specs: Vec<_> = self.of_group(of.group).copied().collect();
         self.moving = specs.iter().map(|spec| spec.handle).collect();
         // One that its own worker refused is none of the group's there.
@@ -243,7 +244,7 @@ impl Control {
     }
 
     /// Copies that a worker has of the group's subscribers are freed.
-    fn send_discards(&mut self, of: &Move, worker: Owner) -> usize {
+    pub(super) fn send_discards(&mut self, of: &Move, worker: Owner) -> usize {
         // Those of the begin: what has gone since is to be freed, too.
         let handles = std::mem::take(&mut self.moving);
         let freed = handles.chunks(COPIED).map(|few| self.send_step(worker, Sent::Discard(few.into()))).sum::<usize>();
@@ -251,13 +252,19 @@ impl Control {
         freed + self.send_step(worker, Sent::Disown(of.group))
     }
 
-    /// Both owners get what they hand the state over by.
-    fn prepare(&mut self, of: &Move) -> usize {
+    /// Both owners get what they hand the state over by; of a move from another process or to one, the worker and whoever
+    /// exchanges the state with it.
+    pub(super) fn prepare(&mut self, of: &Move) -> usize {
         let handles: Box<[u32]> = self.moving.as_slice().into();
         let parcels = handles.len().div_ceil(EACH);
-        let (out, incoming) = ring(parcels.max(1));
+        // Another process may have divided them otherwise.
+        let (out, incoming) = ring(parcels + 1);
         let room = (self.config.frames.packet_buffers / self.links.len() as u32 / 2).min(MOST_HELD);
-        let all = (0..self.links.len()).fold(0, |bits, worker| bits | 1u64 << (worker & 63));
+        let workers = self.links.len();
+        let passage = self.crossing.number();
+        // Whoever carries on what other processes have sent is one of those that hand packets over.
+        let comes = Some(of.from) == passage;
+        let all = (0..workers + usize::from(comes)).fold(0, |bits, worker| bits | 1u64 << (worker & 63));
         let come = Come {
             group: of.group,
             from: of.from,
@@ -265,7 +272,7 @@ impl Control {
             parcels: incoming,
             left: handles.len(),
             room: Room::of(room as usize),
-            taken: Vec::with_capacity(parcels),
+            taken: Vec::with_capacity(parcels + 1),
             missing: 0,
             arrival: Default::default(),
         };
@@ -278,12 +285,23 @@ impl Control {
             to: of.to,
             others: all & !(1 << (of.from & 63)),
         };
+        if comes {
+            self.crossing.give(leave.parcels);
+            return self.send_step(of.to, Sent::Come(Box::new(come)));
+        }
+        if Some(of.to) == passage {
+            self.crossing.take(come.parcels, leave.handles.len());
+            return self.send_step(of.from, Sent::Leave(Box::new(leave)));
+        }
         self.send_step(of.to, Sent::Come(Box::new(come))) + self.send_step(of.from, Sent::Leave(Box::new(leave)))
     }
 }
 
 impl Mover for Control {
     fn begin(&mut self, step: Step, of: &Move) -> usize {
+        if self.crossing.concerns(of) {
+            return self.begin_crossing(step, of);
+        }
         match step {
             Step::Copy => self.send_copies(of),
             Step::Prepare => self.prepare(of),
@@ -312,6 +330,9 @@ impl Mover for Control {
             if let Some(link) = self.links.get_mut(worker.unwrap_or(owner.into())) {
                 link.post(command);
             }
+        }
+        if self.crossing.concerns(of) {
+            return self.crossing_ended(of, outcome);
         }
         let name = self.config.group.get(usize::from(of.group)).map_or("", |group| &group.name);
         let (from, to, subscribers) = (of.from, of.to, outcome.subscribers);

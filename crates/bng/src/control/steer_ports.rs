@@ -137,7 +137,8 @@ impl Control {
         let mut steer = Steer::new();
         let mut groups: Vec<_> = self.layout.groups.iter().collect();
         groups.sort_by_key(|group| -> InstanceId { group.instance });
-        for group in groups {
+        let workers = self.links.len();
+        for group in groups.into_iter().filter(|group| usize::from(group.worker) < workers) {
             for slice in &group.v4 {
                 let [first, last] = [slice.first, slice.last].map(|bits| std::net::Ipv4Addr::from_bits(bits).into());
                 let _ = steer.give(first, last, group.worker);

@@ -90,7 +90,9 @@ impl HandOver<BroadbandGateway> for Observer {
     fn hindrances(&self) -> Vec<String> {
         let control = self.control();
         let why = "a group moves to another worker; try again when it has: `weir show groups`";
-        control.moves().is_busy().then(|| why.to_owned()).into_iter().collect()
+        let crosses = "a group moves between processes, or packets of one are passed on to another: end that one, or move the group back";
+        let moves = control.moves().is_busy().then_some(why);
+        moves.or(control.is_crossing().then_some(crosses)).map(str::to_owned).into_iter().collect()
     }
 
     fn begin(&self) -> io::Result<(Value, Vec<OwnedFd>)> {

@@ -1,6 +1,7 @@
 //! What `weir show`, `weir trace` and monitoring see of a running broadband gateway.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -135,7 +136,11 @@ impl Observer {
         self.awaited_for(PATIENCE, got)
     }
 
-    fn awaited_for<T>(&self, time: Duration, mut got: impl FnMut(&mut Control) -> Option<T>) -> Result<T, String> {
+    pub(super) fn awaited_for<T>(
+        &self,
+        time: Duration,
+        mut got: impl FnMut(&mut Control) -> Option<T>,
+    ) -> Result<T, String> {
         let until = Instant::now() + time;
         loop {
             {
@@ -185,11 +190,17 @@ impl Observer {
                     return Err("another process takes over: ask it in a moment".to_owned());
                 }
                 let found = named(&control, subscriber)?;
+                if control.moves().concerns(found.group) {
+                    return Err("its group moves: ask again in a moment".to_owned());
+                }
                 let name = control.name(&found);
                 control.clear(found.handle).map_err(|refusal| refusal.to_string())?;
                 drop(control);
                 self.shell.call_control();
                 Ok(BngReply::Cleared(name))
+            }
+            BngRequest::MoveToProcess { group, socket } => {
+                self.move_to_process(group, socket).map(BngReply::MovedToProcess)
             }
             BngRequest::Move { group, worker } => self.move_group(group, *worker).map(BngReply::Moved),
             BngRequest::Find { subscriber } => {
@@ -254,7 +265,14 @@ impl Product for Observer {
     }
 
     fn halted(&self, workers: &[std::thread::Result<Worker<BroadbandGateway>>]) {
+        if let Some((passage, _)) = self.control().crossings() {
+            passage.stop();
+        }
         self.control().close(&|worker, handle| workers.get(worker)?.as_ref().ok()?.gateway().usage(handle));
+    }
+
+    fn connected_to(&self, asked: &RawRequest, stream: UnixStream) {
+        self.serve_crossing(asked, stream);
     }
 
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
@@ -433,7 +451,8 @@ impl Observer {
 fn matches(control: &Control, spec: &SubscriberSpec, filter: &Filter) -> bool {
     let config = control.config();
     let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-    is(&filter.group, &config.group[usize::from(spec.group)].name)
+    control.is_here(spec.group)
+        && is(&filter.group, &config.group[usize::from(spec.group)].name)
         && is(&filter.profile, &config.profile[usize::from(spec.profile)].name)
         && is(&filter.port, &config.port[usize::from(spec.line.port)].name)
         && filter.s_vlan.is_none_or(|id| id == spec.line.s_vlan)
@@ -515,7 +534,9 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
         let last = control.moves().last(number);
         GroupView {
             name: group.name.clone(),
-            worker: control.layout().groups.get(usize::from(number)).map_or(group.worker, |plan| plan.worker),
+            worker: control.worker_of_group(number).unwrap_or(group.worker),
+            here: control.is_here(number),
+            process: control.process_of(number).map(str::to_owned),
             home_worker: group.worker,
             subscribers: 0,
             moving: control.moves().concerns(number),
@@ -525,7 +546,7 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
         }
     };
     let mut groups: Vec<_> = (0..).zip(&config.group).map(group).collect();
-    for spec in control.subscribers() {
+    for spec in control.subscribers().filter(|spec| control.is_here(spec.group)) {
         groups[usize::from(spec.group)].subscribers += 1;
     }
     let class = |class: &Class| ClassView {
@@ -551,6 +572,7 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
         unanswered: control.unanswered(),
         lost_events: control.lost_events(),
         moves_failed: control.moves().counts().1,
+        passed: control.crossings().map(|(passage, _)| passage.passed().into()),
         kernel: control.fast_path().iter().flat_map(Counts::in_words).map(kernel_row).collect(),
     }
 }
@@ -568,8 +590,20 @@ fn page(view: &GroupsView, sessions: &SessionsView, waiting: (u64, u64)) -> Page
         family.sample(&[("group", &group.name)], group.subscribers);
     }
     let mut family = page.family("weir_group_worker", Gauge, "The worker that owns a group.");
-    for group in &view.groups {
+    for group in view.groups.iter().filter(|group| group.here) {
         family.sample(&[("group", &group.name)], group.worker);
+    }
+    let mut family = page.family("weir_group_here", Gauge, "Whether this process has a group: 1, or 0.");
+    for group in &view.groups {
+        family.sample(&[("group", &group.name)], u64::from(group.here));
+    }
+    if let Some(passed) = &view.passed {
+        let help = "Packets of groups that have moved to another process, passed on to it.";
+        page.one("weir_group_packets_passed_on_total", Counter, help, passed.on);
+        let help = "Packets of groups that another process has passed on to this one.";
+        page.one("weir_group_packets_taken_in_total", Counter, help, passed.taken_in);
+        let help = "Packets of groups that were not passed on: the other process had them already, took none, or too many waited.";
+        page.one("weir_group_packets_not_passed_on_total", Counter, help, passed.not_passed_on);
     }
     let mut family = page.family("weir_group_moves_total", Counter, "Moves of a group to another worker.");
     for group in &view.groups {

@@ -1,7 +1,9 @@
 //! Requests to a broadband gateway, and replies.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
+use gateway::moves::passage::Passed;
 use gateway::socket::Ask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +60,13 @@ pub enum BngRequest {
         group: String,
         /// The worker's number.
         worker: u16,
+    },
+    /// Moves a group to another process of this machine. The answer comes when it has moved.
+    MoveToProcess {
+        /// Its name.
+        group: String,
+        /// The other process's control socket.
+        socket: PathBuf,
     },
     /// An address of the subscriber with that name.
     Find {
@@ -138,6 +147,42 @@ pub enum BngReply {
     Address(IpAddr),
     /// A group that has moved.
     Moved(MovedView),
+    /// A group that has moved to another process.
+    MovedToProcess(CrossedView),
+}
+
+/// A group that has moved to another process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CrossedView {
+    /// The group's name.
+    pub group: String,
+    /// The control socket of the process that has it now.
+    pub to_process: String,
+    /// Its subscribers.
+    pub subscribers: u64,
+    /// From the request to the end of the move, in microseconds.
+    pub took_us: u64,
+    /// From when its packets began to wait until they were forwarded again, in microseconds.
+    pub pause_us: u64,
+    /// Packets that came to the other process before it could forward them.
+    pub held_packets: u64,
+}
+
+/// Packets of groups that other processes have, or had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PassedView {
+    /// Passed on to other processes.
+    pub on: u64,
+    /// That other processes have passed on to this one.
+    pub taken_in: u64,
+    /// Not passed on: the other process had them already, took none, or too many waited.
+    pub not_passed_on: u64,
+}
+
+impl From<Passed> for PassedView {
+    fn from(passed: Passed) -> Self {
+        Self { on: passed.on, taken_in: passed.taken, not_passed_on: passed.lost }
+    }
 }
 
 /// A group that has moved to another worker.
@@ -311,6 +356,8 @@ pub struct GroupsView {
     pub lost_events: u64,
     /// Moves of groups that a worker had no memory for.
     pub moves_failed: u64,
+    /// Packets of groups that move between processes; none: there is no `[moves]`.
+    pub passed: Option<PassedView>,
     /// What the in-kernel path has done, as far as it has.
     pub kernel: Vec<KernelView>,
 }
@@ -331,8 +378,12 @@ pub struct KernelView {
 pub struct GroupView {
     /// Its name.
     pub name: String,
-    /// The worker that owns it now.
+    /// The worker that owns it now, or would.
     pub worker: u16,
+    /// Whether this process has it.
+    pub here: bool,
+    /// The control socket of the process that has it, if that is another one and known.
+    pub process: Option<String>,
     /// The worker that the configuration gives it.
     pub home_worker: u16,
     /// Its subscribers.

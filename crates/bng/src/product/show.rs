@@ -7,7 +7,8 @@ use gateway::tables::{Style, Table, bytes, count, many};
 use serde::Serialize;
 
 use super::protocol::{
-    BngReply, BngRequest, Filter, GroupsView, MovedView, QueuesView, Request, SessionsView, SubscribersView,
+    BngReply, BngRequest, CrossedView, Filter, GroupsView, MovedView, QueuesView, Request, SessionsView,
+    SubscribersView,
 };
 
 /// All of them.
@@ -116,6 +117,7 @@ pub fn text(view: &BngReply, style: Style) -> String {
         BngReply::Queues(view) => queues(view, style),
         BngReply::Address(address) => format!("{address}\n"),
         BngReply::Moved(view) => moved(view),
+        BngReply::MovedToProcess(view) => crossed(view),
     }
 }
 
@@ -128,6 +130,17 @@ fn moved(view: &MovedView) -> String {
         view.to_worker,
         view.took_us as f64 / 1e3,
         many(view.held_packets as usize, "packet"),
+        view.pause_us as f64 / 1e3,
+    )
+}
+
+fn crossed(view: &CrossedView) -> String {
+    let subscribers = many(view.subscribers as usize, "subscriber");
+    format!(
+        "{} moved to the process at {} in {:.1} ms: {subscribers}; its packets waited for {:.3} ms\n",
+        view.group,
+        view.to_process,
+        view.took_us as f64 / 1e3,
         view.pause_us as f64 / 1e3,
     )
 }
@@ -220,6 +233,8 @@ fn groups(view: &GroupsView, style: Style) -> String {
     let ms = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), |us| format!("{:.3} ms", us as f64 / 1e3));
     for row in &view.groups {
         let worker = match () {
+            () if !row.here && row.moving => "elsewhere, moves".to_owned(),
+            () if !row.here => row.process.clone().unwrap_or_else(|| "elsewhere".to_owned()),
             () if row.moving => format!("{}, moves", row.worker),
             () if row.worker != row.home_worker => format!("{}, of {}", row.worker, row.home_worker),
             () => row.worker.to_string(),
@@ -228,6 +243,10 @@ fn groups(view: &GroupsView, style: Style) -> String {
         table.row([row.name.clone(), worker, count(row.subscribers), count(row.moves), last, pause]);
     }
     let mut out = format!("{}\n\n{}", style.strong(&many(view.groups.len(), "group")), table.render(style));
+    if let Some(passed) = &view.passed {
+        let [on, taken, not] = [passed.on, passed.taken_in, passed.not_passed_on].map(count);
+        out += &format!("\npackets of groups elsewhere: {on} passed on, {taken} taken in, {not} not passed on\n");
+    }
     let mut table = Table::new(&["control packets", ">so far", ">over the limit"]);
     for row in &view.classes {
         table.row([row.class.clone(), count(row.packets), count(row.limited)]);

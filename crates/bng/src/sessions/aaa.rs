@@ -272,6 +272,8 @@ pub struct Aaa {
     following: Option<RadiusSection>,
     /// Distinguishes this run's session identifiers.
     run: u32,
+    /// Distinguishes this process's from others that begin in the same second.
+    tag: String,
     /// By how many milliseconds the wall clock is ahead of the one that reports are timed by.
     wall_ahead_ms: i64,
     counts: AaaCounts,
@@ -279,12 +281,14 @@ pub struct Aaa {
 
 impl Aaa {
     /// As configured, with records that the ledger has of an earlier run, and that run's number. Its sessions are to go on by
-    /// [`start`](Self::start); [`end_others`](Self::end_others) ends those that do not.
+    /// [`start`](Self::start); [`end_others`](Self::end_others) ends those that do not. `is_alone`: no other process has sessions that
+    /// servers take for this one's.
     pub fn new(
         config: &RadiusSection,
         sockets: Sockets,
         now: Time,
         (kept, before): (impl IntoIterator<Item = (u64, Kept)>, Option<u32>),
+        is_alone: bool,
     ) -> Self {
         let mut this = Self::of(config, sockets, now);
         // Two runs in a second, or after the clock was set back, have different identifiers.
@@ -311,11 +315,26 @@ impl Aaa {
         reports.sort_unstable_by_key(|(key, _)| *key);
         reports.into_iter().for_each(|(key, report)| this.backlog.start(report, key, 0));
         // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1), unless they go on.
-        if this.reports && !has_sessions {
+        if this.reports && !has_sessions && is_alone {
             let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
             this.backlog.start(on, 0, this.keeper.step());
         }
         this
+    }
+
+    /// Forgets the sessions of an earlier run that go on in another process.
+    pub fn forget_others(&mut self, go_on: impl Fn(&Identity) -> bool) {
+        let gone: Vec<_> = self.kept.keys().filter(|identity| go_on(identity)).copied().collect();
+        for identity in gone {
+            self.grants.remove(&identity);
+            let key = self.kept.remove(&identity).map_or(0, |(key, _)| key);
+            self.keeper.forget(key);
+        }
+    }
+
+    /// With what tells its sessions' identifiers from those of other processes.
+    pub fn tagged(self, tag: String) -> Self {
+        Self { tag, ..self }
     }
 
     /// Ends the sessions of an earlier run whose subscribers have nothing any more: they ended with the process, or while none
@@ -366,6 +385,7 @@ impl Aaa {
             reports: takes_reports(config),
             following: None,
             run: now.secs(),
+            tag: String::new(),
             wall_ahead_ms: 0,
             counts: AaaCounts::default(),
         }
@@ -644,6 +664,7 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
 }
 
 mod accounting;
+pub mod crossing;
 pub mod hand_over;
 pub mod kept;
 mod reload;

@@ -83,6 +83,11 @@ impl Backlog {
         self.next
     }
 
+    /// Drops the interim report of this number if it waits: another process makes a later one.
+    pub fn forget(&mut self, number: u64) {
+        self.interims.remove(&number);
+    }
+
     fn first(&self) -> Option<&Waiting> {
         self.edges.front().or_else(|| self.interims.first_key_value().map(|(_, waiting)| waiting))
     }

@@ -73,6 +73,11 @@ impl LeaseClock {
         self.ahead_ms
     }
 
+    /// The seconds by which times of stored leases are ahead of this clock's.
+    pub(crate) fn ahead_secs(&self) -> i64 {
+        self.ahead
+    }
+
     /// A lease as it is stored: it ends by the wall clock.
     pub(crate) fn to_stored(&self, record: LeaseRecord) -> LeaseRecord {
         let expiry = (i64::from(record.expiry) + self.ahead).clamp(0, u32::MAX.into()) as u32;

@@ -195,13 +195,7 @@ impl Sessions {
     pub(crate) fn export_requests<'a>(&'a self, waiting: impl Iterator<Item = &'a ControlPacket>, out: &mut Vec<u8>) {
         let mut octets = Vec::new();
         for packet in self.aaa.iter().flat_map(super::Aaa::held_requests).chain(waiting) {
-            octets.push(packet.class as u8);
-            octets.extend(packet.group.to_le_bytes());
-            octets.push(packet.line.port);
-            octets.extend(packet.line.s_vlan.to_le_bytes());
-            octets.extend(packet.line.c_vlan.to_le_bytes());
-            octets.extend(packet.subscriber.unwrap_or(NOBODY).to_le_bytes());
-            put(&mut octets, &packet.frame);
+            put_packet(packet, &mut octets);
         }
         section(out, b'P', NO_WORKER, &octets);
     }
@@ -290,6 +284,17 @@ impl Sessions {
         }
         Ok(all.iter().filter_map(|identity| self.spec(identity)).collect())
     }
+}
+
+/// Adds a request.
+pub(super) fn put_packet(packet: &ControlPacket, octets: &mut Vec<u8>) {
+    octets.push(packet.class as u8);
+    octets.extend(packet.group.to_le_bytes());
+    octets.push(packet.line.port);
+    octets.extend(packet.line.s_vlan.to_le_bytes());
+    octets.extend(packet.line.c_vlan.to_le_bytes());
+    octets.extend(packet.subscriber.unwrap_or(NOBODY).to_le_bytes());
+    put(octets, &packet.frame);
 }
 
 /// Requests that another process has [exported](Sessions::export_requests).

@@ -1,11 +1,12 @@
 //! Whose packet it is.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Stage};
+use engine::{Burst, Ctx, Stage, SteerKey};
+use frame::Arena;
 use wire::{L3L4, Outer, fast};
 
 use crate::drops;
-use crate::lane::Bng;
+use crate::lane::{Bng, State};
 use crate::link::Line;
 
 /// Finds the subscriber of a line, and requests its record. What is of no subscriber is dropped: lines are not learnt.
@@ -66,8 +67,27 @@ impl Stage<Bng> for FindByAddress {
                     subscribers.prefetch_record(record, false);
                     burst.lane.record[i] = record;
                 }
-                None => burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at),
+                None => {
+                    let reason = if is_away(burst, i, cx.state, arena) {
+                        drops::GROUP_ELSEWHERE
+                    } else {
+                        drops::UNKNOWN_SUBSCRIBER
+                    };
+                    burst.drop(i, reason, at);
+                }
             }
         }
     }
+}
+
+/// Whether a packet's destination is of a group that another process has.
+#[cold]
+fn is_away(burst: &Burst<Bng>, i: usize, state: &State, arena: &Arena) -> bool {
+    let (ip, instance) = (burst.lane.ip(i), burst.lane.instance[i]);
+    if ip.version == 4 {
+        return state.directory.is_away(SteerKey::V4(instance, ip.dst));
+    }
+    let to = usize::from(burst.frame(i).meta.l3) + L3L4::V6_DST;
+    let upper = fast::be64(burst.bytes(i, arena), to);
+    upper.is_some_and(|upper| state.directory.is_away(SteerKey::V6(instance, upper)))
 }

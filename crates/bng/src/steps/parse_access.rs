@@ -145,7 +145,11 @@ fn other(burst: &mut Burst<Bng>, i: usize, id: u8, port: &PortView, state: &Stat
 fn line_of(bytes: &[u8], id: u8, state: &State) -> Result<(Outer, VlanEntry), Drop> {
     let mut outer = Outer::parse(bytes).map_err(malformed)?;
     let entry = state.subscribers.vlans(id).get(usize::from(outer.vlans[0].id())).copied();
-    let entry = entry.filter(|entry| entry.group != NO_GROUP).ok_or(drops::UNKNOWN_VLAN)?;
+    let entry = entry.ok_or(drops::UNKNOWN_VLAN)?;
+    if entry.group == NO_GROUP {
+        // One of another worker was handed over: it is no worker's.
+        return Err(if entry.is_configured() { drops::GROUP_ELSEWHERE } else { drops::UNKNOWN_VLAN });
+    }
     // A priority tag belongs to the network without it (IEEE 802.1Q, 9.6): alone, and behind the tag of the VLAN.
     while let Some(last) = outer.tags.checked_sub(1)
         && outer.vlans.get(usize::from(last)).is_some_and(|tag| tag.id() == 0)

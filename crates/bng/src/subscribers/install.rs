@@ -271,8 +271,9 @@ impl Subscribers {
 
     /// Goes on with what another process's record of a subscriber has learnt and counted: hardware address and tag types as
     /// received, counters, and credit as far as the rates here hold it.
-    pub(crate) fn carry_on(&mut self, handle: u32, lines: &[CacheLine; LINES], now: u64) {
-        let Some(record) = self.record_of(handle) else { return };
+    /// False: it is not here.
+    pub(crate) fn carry_on(&mut self, handle: u32, lines: &[CacheLine; LINES], now: u64) -> bool {
+        let Some(record) = self.record_of(handle) else { return false };
         let before = *head(&lines[0]);
         if let Some(head) = self.head_mut(record)
             && head.link_len == before.link_len
@@ -293,6 +294,7 @@ impl Subscribers {
                 *meter = before;
             }
         }
+        true
     }
 
     /// Forgets a subscriber's hardware address, if it was learnt.

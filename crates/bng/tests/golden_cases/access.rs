@@ -5,7 +5,7 @@ use super::*;
 testkit::cases! {
     qinq_both_ways, qinq_customer_tags, single_tagged, untagged, shared_vlan, ipv6_wan_and_delegated, unknown_vlan, unknown_line,
     unknown_address, spoofed_ipv4, spoofed_ipv6, spoofed_mac, martian_source, subscriber_to_subscriber, other_group,
-    learnt_mac, installed_and_removed, wrong_tags, not_for_us, multicast, fragment_both_ways,
+    group_elsewhere, learnt_mac, installed_and_removed, wrong_tags, not_for_us, multicast, fragment_both_ways,
 }
 
 fn qinq_both_ways() -> Case {
@@ -152,6 +152,25 @@ fn other_group() -> Case {
         .send("acc", &from_sub(&packet(64)))
         .expect("acc", &eth(ACC_MAC, SUB_MAC).carrying(&packet(63)))
         .punts("hairpin", 1)
+}
+
+fn group_elsewhere() -> Case {
+    let groups: toml::Table = BASE.replacen("[[group]]\n", "[[group]]\nactive = false\n", 1).parse().unwrap();
+    let groups = toml::Table::from_iter([("group".to_owned(), groups["group"].clone())]);
+    let other = Ipv4Addr::new(100, 67, 0, 10);
+    let to_it = |ttl| ip4(other, SUB).ttl(ttl).udp(7, 9).payload(b"neighbour");
+    let request = eth(SUB_MAC, [0xff; 6]).service_vlan(100).vlan(1).arp_request(SUB_MAC, SUB, GATEWAY);
+    case("The first group is another process's: its lines, addresses and gateways are nobody's here; other groups reach them by the core.")
+        .with(&toml::to_string(&groups).unwrap())
+        .send("acc", &from_sub(&up(SUB, 64)))
+        .send("acc", &request)
+        .send("core", &from_router(&down(SUB, 64)))
+        .send("core", &from_router(&down6(SUB_PD, 64)))
+        .send("core", &from_router(&ip4(SERVER, GATEWAY).icmp4(8, 0, 1).payload("ping")))
+        .drops("upstream.parse.group_elsewhere", 2)
+        .drops("downstream.find_address.group_elsewhere", 3)
+        .send("acc", &eth(SUB_MAC, ACC_MAC).carrying(&to_it(64)))
+        .expect("core", &to_router(&to_it(63)))
 }
 
 fn learnt_mac() -> Case {

@@ -24,7 +24,7 @@ use crate::headroom::Latest;
 use crate::host_routing;
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{FrameMemory, Snapshot, WorkerCounters};
-use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceView};
+use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TAKE_OVER, TraceView};
 use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 
 /// The reading ends of one worker.
@@ -108,7 +108,7 @@ pub fn wall_clock(time: &Time) -> WallClock {
 
 impl Shell {
     /// Packet memory of all workers.
-    pub(super) fn arena(&self) -> &Arc<Arena> {
+    pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
@@ -396,8 +396,11 @@ impl<P: Product> Answers for P {
         self.shell().followed.hung_up(connection);
     }
 
-    fn hand_over(&self, asked: &RawRequest, stream: UnixStream) {
-        hand_over::serve(self, stream, asked);
+    fn take_connection(&self, asked: &RawRequest, stream: UnixStream) {
+        match asked.name.as_str() {
+            TAKE_OVER => hand_over::serve(self, stream, asked),
+            _ => Product::connected_to(self, asked, stream),
+        }
     }
 }
 

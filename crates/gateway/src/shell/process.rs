@@ -107,7 +107,8 @@ impl Opened {
         let flows = if workers > 1 { G::flows(&loaded.config) } else { Vec::new() };
         let mut ports = Vec::new();
         for worker in 0..workers {
-            let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
+            let share = slots.saturating_sub(G::spare_buffers(&loaded.config)) as usize / usize::from(workers.max(1));
+            let mut pool = Pool::new(&arena, share);
             let place = Place { text: &loaded.text, worker, workers, wires };
             let of_worker = place.open(&head.ports, (steer.clone(), &flows), &mut pool)?;
             ports.push((pool, of_worker));

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -180,6 +181,11 @@ pub trait Gateway: Sized + 'static {
         Vec::new()
     }
 
+    /// Packet buffers that workers leave to others from the start, of those that are configured.
+    fn spare_buffers(_config: &Self::Config) -> u32 {
+        0
+    }
+
     /// Opens what takes privileges, beside memory and ports.
     ///
     /// # Errors
@@ -339,6 +345,9 @@ pub trait Product: Send + Sync + 'static {
     fn answer(&self, _asked: &RawRequest) -> Option<RawAnswer> {
         None
     }
+
+    /// Another process asks something on a connection of its own, which is its from now on ([`STREAMS`](crate::socket::STREAMS)).
+    fn connected_to(&self, _asked: &RawRequest, _stream: UnixStream) {}
 
     /// Its sessions, devices or subscribers; none: it has no such thing.
     fn connected(&self) -> Option<&dyn Connected> {

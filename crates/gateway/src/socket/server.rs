@@ -19,8 +19,8 @@ pub trait Answers: Send + Sync {
     /// Answers a question asked over a connection.
     fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer;
 
-    /// A process asks to take over, on this connection, which is its from now on.
-    fn hand_over(&self, _asked: &RawRequest, _stream: UnixStream) {}
+    /// Another process asks one of [`STREAMS`], on this connection, which is its from now on.
+    fn take_connection(&self, _asked: &RawRequest, _stream: UnixStream) {}
 
     /// A connection has ended.
     fn hung_up(&self, _connection: u64) {}
@@ -67,7 +67,9 @@ impl Drop for Place {
 /// Connections at once.
 const CONNECTIONS: u32 = 32;
 /// The question of a process that takes over.
-const TAKE_OVER: &str = "take_over";
+pub const TAKE_OVER: &str = "take_over";
+/// Questions of other processes, after which the connection is theirs: also of one that a group comes from, and of its packets.
+pub const STREAMS: [&str; 3] = [TAKE_OVER, "group_comes", "group_packets"];
 /// Bytes of a question.
 const LONGEST: u64 = 16_384;
 /// A connection without a question for so long is ended.
@@ -214,9 +216,9 @@ fn serve(stream: UnixStream, connection: u64, answers: &dyn Answers) {
         }
         let asked = RawRequest::of(&line);
         if let Ok(asked) = &asked
-            && asked.name == TAKE_OVER
+            && STREAMS.contains(&asked.name.as_str())
         {
-            return answers.hand_over(asked, reader.into_inner());
+            return answers.take_connection(asked, reader.into_inner());
         }
         let answer = asked.and_then(|asked| answers.answer(connection, &asked));
         let mut text = answer.unwrap_or_else(|error| json!({ "error": error }).to_string());

@@ -31,7 +31,7 @@ impl Aaa {
         }
         let grant = self.grants.get(identity).cloned().unwrap_or_default();
         self.next += 1;
-        let id = format!("{:08x}-{:x}", self.run, self.next);
+        let id = format!("{:08x}{}-{:x}", self.run, self.tag, self.next);
         let (used, reported) = (Row::default(), Some(Row::default()));
         let mut account = Account { id, grant, about, began: now, interim: 0, unsent: 0, key: 0, used, reported };
         if self.reports {

@@ -14,7 +14,7 @@ fn aaa(accounting_port: u16) -> Aaa {
         "[[server]]\naddress = \"192.0.2.1\"\nsecret = \"0123456789abcdef\"\naccounting_port = {accounting_port}"
     );
     let config: RadiusSection = toml::from_str(&text).expect("a section");
-    Aaa::new(&config, Sockets::default(), NOW, ([], None))
+    Aaa::new(&config, Sockets::default(), NOW, ([], None), true)
 }
 
 /// A turn, before which all that the ledger is to keep comes to the disk.
@@ -211,7 +211,7 @@ impl Disk {
     fn started(&self, now: Time) -> Aaa {
         let config = aaa(1813).config;
         let kept = self.records.iter().map(|(key, record)| (*key, Kept::decode(record).expect("a record")));
-        Aaa::new(&config, Sockets::default(), now, (kept, self.run))
+        Aaa::new(&config, Sockets::default(), now, (kept, self.run), true)
     }
 }
 
@@ -306,7 +306,7 @@ fn newer_of_two_sessions_of_a_line_goes_on() {
     first.start(2, &of, port_id(b"newer"), NOW);
     disk.sync(&mut first);
     let kept = disk.records.iter().rev().map(|(key, record)| (*key, Kept::decode(record).expect("a record")));
-    let mut second = Aaa::new(&first.config, Sockets::default(), NOW, (kept, disk.run));
+    let mut second = Aaa::new(&first.config, Sockets::default(), NOW, (kept, disk.run), true);
     second.start(7, &of, port_id(b"newer"), NOW);
     second.end_others(NOW);
     disk.sync(&mut second);

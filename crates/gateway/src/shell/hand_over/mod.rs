@@ -50,7 +50,7 @@ use serde_json::Value;
 pub use giver::{Handed, Listeners, Standstill, serve};
 pub(super) use giver::{Pending, hand_over};
 pub(super) use taker::{Taken, Taker};
-pub use wire::{Kind, Link, Message};
+pub use wire::{Kind, Link, Message, may_ask, may_be_answered};
 
 /// The version of what the two processes say to each other.
 pub const VERSION: u32 = 3;

@@ -143,7 +143,8 @@ impl Taker {
         port::set_borrowed(true);
         let mut opened = Vec::new();
         for worker in 0..workers {
-            let pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
+            let share = slots.saturating_sub(G::spare_buffers(&loaded.config)) as usize / usize::from(workers.max(1));
+            let pool = Pool::new(&arena, share);
             let mut of_worker = WorkerPorts::default();
             for entry in &head.ports {
                 let refused = |source| PortsError::Port { name: entry.name.to_owned(), source };

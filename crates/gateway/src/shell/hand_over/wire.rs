@@ -95,6 +95,31 @@ pub struct Message {
     pub descriptors: Vec<OwnedFd>,
 }
 
+/// Whether a process may be asked for something like that: it is of the same user, or this one is root's.
+///
+/// # Errors
+/// It may not; a sentence.
+pub fn may_ask(stream: &UnixStream) -> Result<(), String> {
+    let (user, own) = users(stream)?;
+    let may = user == own || own == 0;
+    may.then_some(()).ok_or_else(|| format!("it is of user {user}, this process of user {own}"))
+}
+
+/// Whether a process that asks for something like that may be answered: it is of the same user, or root's.
+///
+/// # Errors
+/// It may not; a sentence.
+pub fn may_be_answered(stream: &UnixStream) -> Result<(), String> {
+    let (user, own) = users(stream)?;
+    let may = user == own || user == 0;
+    may.then_some(()).ok_or_else(|| format!("the process that asks is of user {user}, this one of user {own}"))
+}
+
+fn users(stream: &UnixStream) -> Result<(u32, u32), String> {
+    let (_, user) = Link::peer(stream).map_err(|error| format!("no credentials: {error}"))?;
+    Ok((user, rustix::process::geteuid().as_raw()))
+}
+
 /// The connection of the two.
 #[derive(Debug)]
 pub struct Link {
@@ -163,6 +188,13 @@ impl Link {
                 Err(_) => return true,
             }
         }
+    }
+
+    /// Whether the other end is closed. What it has said before is still to be received.
+    pub fn has_hung_up(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut ends = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        poll(&mut ends, Some(&now)).is_ok() && !ends[0].revents().is_empty()
     }
 
     /// Sends a message.
