@@ -81,6 +81,8 @@ churn_per_second = 0
 
 [[simulate.bearer]]
 qfi = 9
+
+{os.environ.get("WEIR_TEST_CONFIG", "")}
 """
     path = f"{folder}/upf.toml"
     with open(path, "w") as file:

@@ -164,6 +164,8 @@ pub struct Caps {
     pub completes_udp6: bool,
     /// Why its device does not steer packets to the workers that own them, though it was asked to; none: it does, or was not.
     pub unsteered: Option<String>,
+    /// Queues on which its device receives, of which the port has one; none: the device is not asked, or the port has all.
+    pub queues: Option<u32>,
 }
 
 /// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker

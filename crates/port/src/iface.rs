@@ -192,6 +192,13 @@ impl Iface {
         self.ethtool(&mut [command, data]).map(drop)
     }
 
+    /// Queues on which it receives; none: it does not tell.
+    pub(crate) fn receive_queues(&self) -> Option<u32> {
+        // struct ethtool_channels { cmd, max_rx, max_tx, max_other, max_combined, rx, tx, other, combined }.
+        let [.., receive, _, _, combined] = *self.ethtool(&mut [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0]).ok()?;
+        Some(receive.saturating_add(combined)).filter(|queues| *queues > 0)
+    }
+
     /// Whether it is one end of a veth pair without GRO. Such an end has no NAPI, and the kernel throws away what an XDP
     /// program redirects to it at the far end.
     pub fn loses_redirected_frames(&self) -> bool {
@@ -277,6 +284,7 @@ const ETH_SS_STATS: u32 = 1;
 /// Command: is there a carrier?
 const ETHTOOL_GLINK: u32 = 0x0a;
 /// Command: which driver is it?
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 /// Command: are packets joined on reception?
 const ETHTOOL_GGRO: u32 = 0x2b;

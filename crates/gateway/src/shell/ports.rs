@@ -1,5 +1,6 @@
 //! Opening the configured ports for each worker.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,6 +25,32 @@ pub struct WorkerPorts {
     pub caps: Vec<Caps>,
     /// For looking at them later.
     pub port_stats: Vec<PortStatsReader>,
+}
+
+/// Reports interfaces with more receive queues than ports of the workers have: what the device puts into the others goes to
+/// the host, uncounted.
+pub(super) fn report_queues_not_served<'w>(entries: &[PortEntry<'_>], workers: impl Iterator<Item = &'w WorkerPorts>) {
+    let caps: Vec<&[Caps]> = workers.map(|worker| &*worker.caps).collect();
+    for (at, queues, served) in queues_not_served(&caps) {
+        let (port, interface) = (entries[at].name, &caps[0][at].name);
+        tracing::warn!(
+            target: "port", event = "queues_not_served", port, interface, queues, served,
+            "{interface} receives on {queues} queues and this gateway has {served} of them: what the device puts into others \
+             goes to the host (ethtool -L {interface} combined {served}, or a port of a worker for each queue)"
+        );
+    }
+}
+
+/// Of what each worker's ports are, those ports, by place, that are the first on an interface which receives on more queues
+/// than it has ports: queues there, and those served.
+fn queues_not_served(workers: &[&[Caps]]) -> Vec<(usize, u32, u32)> {
+    let mut served: BTreeMap<&str, u32> = BTreeMap::new();
+    for caps in workers.iter().copied().flatten().filter(|caps| caps.queues.is_some()) {
+        *served.entry(&caps.name).or_default() += 1;
+    }
+    let first = workers.first().copied().unwrap_or_default().iter().enumerate();
+    let each = first.filter_map(|(at, caps)| Some((at, caps.queues?, served.remove(caps.name.as_str())?)));
+    each.filter(|(_, queues, served)| served < queues).collect()
 }
 
 impl WorkerPorts {
@@ -241,6 +268,15 @@ mod tests {
     fn a_uri_is_made_for_each_worker() {
         let uri = "packet:eth0?fanout=subscriber&group=1&member={worker}/{workers}";
         assert_eq!(named(uri, 1, 2), "packet:eth0?fanout=subscriber&group=1&member=1/2");
+    }
+
+    #[test]
+    fn queues_without_a_port_are_found() {
+        let caps = |name: &str, queues| Caps { name: name.to_owned(), queues, ..Caps::default() };
+        let worker = [caps("eth0", Some(4)), caps("eth1", Some(2)), caps("lo", None), caps("eth0", Some(4))];
+        assert_eq!(queues_not_served(&[&worker]), [(0, 4, 2), (1, 2, 1)], "each interface once");
+        assert_eq!(queues_not_served(&[&worker, &worker]), [], "two workers have all queues");
+        assert_eq!(queues_not_served(&[]), []);
     }
 
     #[test]

@@ -116,6 +116,7 @@ impl Opened {
         if let Some((_, first)) = ports.first() {
             first.report_unsteered(&head.ports);
         }
+        ports::report_queues_not_served(&head.ports, ports.iter().map(|(_, of_worker)| of_worker));
         let host = match ports.first_mut() {
             Some((_, first)) => host_routing::open(&head.ports, &mut first.caps)?,
             None => Vec::new(),

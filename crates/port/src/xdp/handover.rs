@@ -124,24 +124,7 @@ impl XdpPort {
         }
         let iface = Iface::of([namespace, control, changes], &config.interface, config.netns.as_deref());
         let live = Live::adopt(&config, &iface, arena, (socket, listener), numbers)?.ok_or_else(garbled)?;
-        let (mac, mtu, link) = (iface.mac().unwrap_or_default(), iface.mtu().unwrap_or_default(), iface.link());
-        Ok(Self {
-            live: Some(live),
-            config,
-            iface,
-            mac,
-            mtu,
-            link,
-            counters: PortCounters::default(),
-            lost: Lost::default(),
-            looked: 0,
-            braced: None,
-            counted: 0,
-            skip: (0, 0),
-            closed: false,
-            standing: None,
-            arena: arena.clone(),
-        })
+        Ok(Self::of(config, iface, live, arena.clone()))
     }
 }
 

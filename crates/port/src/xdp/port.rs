@@ -59,6 +59,8 @@ pub struct XdpPort {
     /// Looks to let pass before the next attempt to open, and how many it was the last time.
     pub(super) skip: (u32, u32),
     pub(super) closed: bool,
+    /// Queues on which the interface received when it was opened.
+    queues: Option<u32>,
     /// What stays of the interface while it is opened again: its program, with what is before it, and its offloads.
     pub(super) standing: Option<(Attachment, Option<Fit>)>,
     // After `live`: the memory outlives the socket.
@@ -84,10 +86,14 @@ impl XdpPort {
         let config = config.checked()?;
         let iface = Iface::open(&config.interface, config.netns.as_deref())?;
         let live = Live::open(&config, &iface, pool, PATIENCE)?;
-        let mac = iface.mac().unwrap_or_default();
-        let mtu = iface.mtu().unwrap_or_default();
-        let link = iface.link();
-        Ok(Self {
+        Ok(Self::of(config, iface, live, pool.arena().clone()))
+    }
+
+    /// A port that begins to count.
+    pub(super) fn of(config: XdpConfig, iface: Iface, live: Live, arena: Arc<Arena>) -> Self {
+        let (mac, mtu) = (iface.mac().unwrap_or_default(), iface.mtu().unwrap_or_default());
+        let (link, queues) = (iface.link(), iface.receive_queues());
+        Self {
             live: Some(live),
             config,
             iface,
@@ -102,8 +108,9 @@ impl XdpPort {
             skip: (0, 0),
             closed: false,
             standing: None,
-            arena: pool.arena().clone(),
-        })
+            queues,
+            arena,
+        }
     }
 
     /// The interface's steering: what the XDP program takes, and what it counted. None while the interface is gone, and
@@ -360,12 +367,22 @@ impl Port for XdpPort {
                     (true, _) => "zero copy without huge pages: buffers across two pages are not used",
                 };
                 let mode = if live.attached.mode() == XdpMode::Generic { "generic" } else { "native" };
-                format!("{copy}, {mode} program, queue {queue}, filter {}", self.config.filter)
+                let of = self.queues.filter(|all| *all > 1).map(|all| format!(" of {all}")).unwrap_or_default();
+                format!("{copy}, {mode} program, queue {queue}{of}, filter {}", self.config.filter)
             }
             None => format!("waiting for the interface, queue {queue}"),
         };
         let name = self.config.interface.clone();
-        Caps { kind: "xdp", name, detail, mac: self.mac, mtu: self.mtu, link: self.link, ..Caps::default() }
+        Caps {
+            kind: "xdp",
+            name,
+            detail,
+            mac: self.mac,
+            mtu: self.mtu,
+            link: self.link,
+            queues: self.queues,
+            ..Caps::default()
+        }
     }
 
     fn counters(&self) -> PortCounters {

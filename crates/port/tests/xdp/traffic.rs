@@ -180,6 +180,7 @@ fn every_queue_gets_its_own() {
     let mut ours = [memory.open(at("a0", 0)), memory.open(at("a0", 1))];
     // An AF_XDP port sends on its own queue, and veth receives on the queue of the same number.
     let mut theirs = [memory.open(at("b0", 0)), memory.open(at("b0", 1))];
+    assert_eq!(ours[0].caps().queues, Some(2), "the device has as many");
     let packets = [0, 1].map(|queue| (0..100 + queue * 50).map(|at| packet(queue * 1000 + at, 90)).collect::<Vec<_>>());
     for (port, packets) in theirs.iter_mut().zip(&packets) {
         memory.send(port, packets);

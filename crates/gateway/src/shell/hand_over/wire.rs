@@ -193,7 +193,7 @@ impl Link {
     /// Whether the other end is closed. What it has said before is still to be received.
     pub fn has_hung_up(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut ends = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let mut ends = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         poll(&mut ends, Some(&now)).is_ok() && !ends[0].revents().is_empty()
     }
 
