@@ -280,4 +280,22 @@ SEC("xdp") int weir_alone(struct xdp_md *ctx)
 	return verdict;
 }
 
+// What is left to a process that hangs is answered as if it were dead, and is its own otherwise: it may go on.
+SEC("xdp") int weir_hung(struct xdp_md *ctx)
+{
+	__u32 number = bpf_get_smp_processor_id();
+	struct run run = { .ctx = ctx, .cpu = bpf_map_lookup_elem(&cpus, &number), .counter = WEIR_ALONE_DROPPED };
+	int verdict = alone(&run);
+
+	if (verdict == XDP_TX) {
+		if (run.cpu && run.counter < WEIR_COUNTS)
+			run.cpu->counts[run.counter]++;
+		return verdict;
+	}
+	if (run.cpu)
+		run.cpu->counts[WEIR_OTHER]++;
+	bpf_tail_call(ctx, &user_space, ctx->ingress_ifindex);
+	return XDP_PASS;
+}
+
 #endif

@@ -6,7 +6,7 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 {
 	__u32 number = bpf_get_smp_processor_id();
 	struct run run = { .ctx = ctx, .cpu = bpf_map_lookup_elem(&cpus, &number) };
-	int verdict = OTHER;
+	int verdict = OTHER, silent = 0;
 
 	if (LIKELY(run.cpu)) {
 		// A barrier: nothing that follows is read before whoever waits for the CPUs can see this.
@@ -20,7 +20,8 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 			run.cpu->counts[WEIR_SAMPLES]++;
 			run.cpu->counts[WEIR_SAMPLED_NS] += bpf_ktime_get_ns() - begun;
 		}
-		run.cpu->counts[WEIR_OTHER] += verdict == OTHER;
+		silent = verdict == OTHER && run.config && is_silent(run.config);
+		run.cpu->counts[WEIR_OTHER] += verdict == OTHER && !silent;
 		// A barrier as well, for which its result has to be used: what was counted can be seen before this.
 		__u64 ended = __sync_fetch_and_add(&run.cpu->ended, 1);
 
@@ -28,7 +29,7 @@ SEC("xdp") int weir_fastpath(struct xdp_md *ctx)
 	}
 	if (verdict != OTHER)
 		return verdict;
-	if (run.config && is_silent(run.config))
+	if (silent)
 		bpf_tail_call(ctx, &beside, 0);
 	bpf_tail_call(ctx, &user_space, ctx->ingress_ifindex);
 	return XDP_PASS;

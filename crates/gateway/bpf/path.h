@@ -32,7 +32,7 @@ SHARED(session_index, weir_bucket, 1);
 SHARED(block_index, weir_bucket, 1);
 SHARED(blocks, weir_block, 1);
 SHARED(moved, weir_moved, 1);
-SHARED(answers, weir_meter, 1);
+SHARED(answers, weir_meter, 3);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -49,7 +49,7 @@ struct {
 	__type(value, __u32);
 } user_space SEC(".maps");
 
-// The program for packets that no port takes.
+// What is left to a process that hangs goes on to this program.
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -319,9 +319,11 @@ static __always_inline int is_attended(const struct run *run, __u64 now)
 // Whether the process, which was to say that it lives, has not for long: what is left to it would wait in vain.
 static __always_inline int is_silent(const struct weir_config *settings)
 {
-	__u64 now = bpf_ktime_get_ns(), beat = settings->beat;
+	if (settings->keep == ~0ULL)
+		return 0;
+	__u64 beat = settings->beat, now = bpf_ktime_get_ns();
 
-	return settings->keep != ~0ULL && now > beat && now - beat > WEIR_SILENT_NS;
+	return now > beat && now - beat > WEIR_SILENT_NS;
 }
 
 // From here on the session's packets are the user-space path's, until its worker gives it back; `as`: WEIR_MOVING or
@@ -387,8 +389,9 @@ static __always_inline int take(struct weir_meter *meter, __u64 now, __u64 cost)
 // Whether one more answer may be given now; it is counted as `as`, and a question that has none as beyond the rate.
 static __always_inline int may_answer(struct run *run, const __u32 as)
 {
-	__u32 zero = 0;
-	struct weir_meter *bucket = bpf_map_lookup_elem(&answers, &zero);
+	// One for each kind: a flood of one does not take the others' answers.
+	__u32 kind = as - WEIR_ALONE_ARP;
+	struct weir_meter *bucket = bpf_map_lookup_elem(&answers, &kind);
 
 	run->counter = WEIR_ALONE_LIMITED;
 	if (!bucket)

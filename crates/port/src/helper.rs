@@ -7,9 +7,9 @@
 //!
 //! | done by the helper | done by the process itself |
 //! |---|---|
-//! | AF_PACKET and AF_XDP sockets: made, bound, socket buffers sized | rings, fanout, memberships, all packets |
+//! | AF_PACKET and AF_XDP sockets: made, bound, socket buffers sized | rings, fanout, memberships of AF_PACKET sockets, all packets |
 //! | offloads switched off and on again | asking the kernel about an interface |
-//! | BPF programs and maps: loaded, attached, the socket put into the map | UMEM registration of its own memory, if it may lock that much |
+//! | BPF programs and maps: loaded, attached, the socket put into the map; multicast or all addresses received beside | UMEM registration of its own memory, if it may lock that much |
 //! | UMEM registration of shared memory | |
 //! | queues of TUN interfaces, the interface made, its MTU set | |
 //! | host interfaces beside ports: made, with addresses; routes by them added and removed | frames, reading the kernel's routes |

@@ -283,8 +283,9 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETH_SS_STATS: u32 = 1;
 /// Command: is there a carrier?
 const ETHTOOL_GLINK: u32 = 0x0a;
-/// Command: which driver is it?
+/// Command: how many queues are there?
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// Command: which driver is it?
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 /// Command: are packets joined on reception?
 const ETHTOOL_GGRO: u32 = 0x2b;

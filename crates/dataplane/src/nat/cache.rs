@@ -68,7 +68,12 @@ pub(super) struct Cache {
     there: Option<Box<dyn FlowCache>>,
     /// Something was removed that packets under way may have read.
     is_removed_in_use: bool,
+    /// The CPUs were waited for in vain: they are not again before this time.
+    busy_until_ns: u64,
 }
+
+/// How long the CPUs are not waited for after it was in vain: one of them may be away for a hypervisor's time slice.
+const BUSY_NS: u64 = 1_000_000;
 
 impl Nat {
     /// Has packets translated elsewhere too from now on, by the mappings that there are and those to come.
@@ -127,8 +132,9 @@ impl Nat {
     /// either, and no port may be given.
     #[must_use]
     pub(super) fn cache_is_quiet(&mut self) -> bool {
-        if self.cache.is_removed_in_use {
+        if self.cache.is_removed_in_use && self.now_ns >= self.cache.busy_until_ns {
             self.cache.is_removed_in_use = !self.cache.there.as_mut().is_none_or(|cache| cache.quiesce());
+            self.cache.busy_until_ns = self.now_ns.saturating_add(BUSY_NS * u64::from(self.cache.is_removed_in_use));
         }
         !self.cache.is_removed_in_use
     }

@@ -26,6 +26,7 @@ use crate::snapshot::{KernelCounters, KernelFlows, RefusedPackets};
 /// The programs of an object: of packets, and of those that no port takes.
 const PROGRAM: &str = "weir_fastpath";
 const ALONE: &str = "weir_alone";
+const HUNG: &str = "weir_hung";
 /// Programs that count what devices do not take: tracepoint, and the name of the link in a BPF file system.
 const WATCHES: [(&str, &CStr, &str); 2] =
     [("weir_losses", c"xdp_devmap_xmit", "losses_link"), ("weir_refusals", c"xdp_redirect_err", "refusals_link")];
@@ -310,7 +311,7 @@ impl FastPath {
             object,
         };
         // What is left to a process that hangs goes there.
-        path.object.map("beside")?.set_fd(0, path.alone()?.as_fd())?;
+        path.object.map("beside")?.set_fd(0, path.object.program(HUNG)?.as_fd())?;
         debug_assert_eq!(path.cpus.get(0).len(), CPU / 8);
         debug_assert_eq!(path.sessions.get(0).len(), spec.session / 8);
         debug_assert_eq!(path.moved.get(0).len(), LIST / 8);

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{Arena, PortCounters, PortHandover};
+use frame::{Arena, PortHandover};
 
 use super::config::XdpConfig;
 use super::live::Live;

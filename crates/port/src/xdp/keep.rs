@@ -16,6 +16,7 @@ use std::sync::RwLock;
 use crate::PortError;
 use crate::bpf::{get_named, give_name, is_bpf_fs};
 use crate::iface::Iface;
+use crate::open::is_borrowed;
 use crate::shared::{self, Key};
 
 /// The folder for names; none: nothing stays.
@@ -101,6 +102,10 @@ pub(super) fn give_names(interface: &str, netns: Option<&str>, kept: [BorrowedFd
 /// # Errors
 /// There is no such interface.
 pub fn leave_nothing(folder: &Path, interface: &str, netns: Option<&str>) -> Result<(), PortError> {
+    // Of a process that still forwards, and goes on if this one does not.
+    if is_borrowed() {
+        return Ok(());
+    }
     let iface = Iface::open(interface, netns)?;
     forget(&at(&folder.join("weir"), shared::key(&iface)?));
     Ok(())

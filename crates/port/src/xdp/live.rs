@@ -25,6 +25,8 @@ use crate::shared;
 /// reader lags (it drops what does not fit) a packet lost with each.
 const STALL: u32 = 8;
 const STALL_ENDS_AT: usize = 16;
+/// How long the kernel may take to let go of a closed socket's queue: it does so by deferred work.
+const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 /// Ethernet header and two VLAN tags.
 const LINK_HEADER: u32 = 14 + 8;
 /// A zero-copy device's view of the arena is contiguous inside a huge page.
@@ -95,8 +97,13 @@ impl Live {
         let socket = match unbound.bind(iface, &spec) {
             Ok(socket) => socket,
             Err(refusal) => {
-                // SAFETY: never bound, and closed: the kernel has taken nothing from the rings.
-                unsafe { queue.recover(pool) };
+                // A helper that answers late may have bound it after all.
+                let late = [None, Some(libc::EAGAIN), Some(libc::EPIPE), Some(libc::ECONNRESET)];
+                let is_kernels = !late.contains(&refusal.source.raw_os_error());
+                if is_kernels || socket::released(iface, ifindex, config.queue, RELEASED_WITHIN) {
+                    // SAFETY: never bound, or released: the kernel has nothing of the rings.
+                    unsafe { queue.recover(pool) };
+                }
                 return Err(said(refusal, config, &spec));
             }
         };
@@ -112,7 +119,7 @@ impl Live {
             Ok(attached) => attached,
             Err(error) => {
                 drop(socket);
-                if socket::released(iface, ifindex, config.queue, patience) {
+                if socket::released(iface, ifindex, config.queue, RELEASED_WITHIN) {
                     // SAFETY: closed, and the kernel was seen to have let go of the queue.
                     unsafe { queue.recover(pool) };
                 }

@@ -44,15 +44,15 @@ impl Queue {
     pub fn new(rings: Rings, umem: Umem, slots: u32, stock: usize, longest: usize) -> Self {
         let (receiving, sending) = (Ledger::new(slots), Ledger::new(slots));
         let longest = longest.min(umem.slot_bytes());
-        Self { rings, umem, receiving, sending, aside: Vec::new(), stock, usual: stock, longest }
+        // No allocation afterwards, however many slots go aside.
+        let aside = Vec::with_capacity(if umem.uses_all() { 0 } else { umem.slots() });
+        Self { rings, umem, receiving, sending, aside, stock, usual: stock, longest }
     }
 
     /// How the arena looks to the device, once that is known.
     pub fn set_umem(&mut self, umem: Umem, pool: &mut Pool) {
-        match umem.uses_all() {
-            true => std::mem::take(&mut self.aside).into_iter().for_each(|slot| pool.give(slot)),
-            // No allocation afterwards, however many slots go aside.
-            false => self.aside.reserve(umem.slots()),
+        if umem.uses_all() {
+            std::mem::take(&mut self.aside).into_iter().for_each(|slot| pool.give(slot));
         }
         self.umem = umem;
     }
