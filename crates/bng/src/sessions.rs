@@ -441,7 +441,7 @@ impl Sessions {
         self.authenticate(control, now, steady);
         self.store.flush();
         self.finish(control, now);
-        for pools in 0..self.pools.len() {
+        for pools in (0..self.pools.len()).filter(|_| !control.is_arriving()) {
             let (pools, relays) = (&mut self.pools[pools], &mut self.relays);
             let ended = |pools: &Pools, slot| relays.cancel(pools, slot);
             access::expire_with(pools, (&mut self.dhcp4, &mut self.dhcp6), now, BATCH, ended);

@@ -45,6 +45,7 @@ use crate::control::Control;
 use crate::hand_over::LAYOUT;
 use crate::moving::Parcel;
 use crate::sessions::crossing::GroupNumbers;
+use crate::slow::ControlPacket;
 
 /// The version of what the two processes say to each other.
 const VERSION: u32 = 1;
@@ -63,6 +64,8 @@ const EMPTYING: Duration = Duration::from_millis(100);
 const DRAINING: Duration = Duration::from_millis(500);
 /// How often something is looked at.
 const LOOK: Duration = Duration::from_micros(200);
+/// Octets that may come of a group: leases, sessions, counters, packets.
+const LARGEST: usize = 1 << 30;
 /// Until the owner of a group is read again where that has failed.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Frame buffers for packets that waited in queues.
@@ -320,6 +323,9 @@ impl Observer {
         let note = serde_json::to_vec(&meanings).map_err(|error| error.to_string())?;
         of.link.send(Kind::Hello, &note, &[]).map_err(lost("it was told of the group"))?;
         let to = ready(&mut of.link, LOADING)?;
+        if !Path::new(&to).is_absolute() || to.trim() != to || to.contains('\n') || to == of.owners.own() {
+            return Err("the other process does not say what it is known by".to_owned());
+        }
         let way = connect(of.socket, &json!({ "ask": PACKETS, "group": of.name }))?;
         self.control().depart(of.group).map_err(|refusal| refusal.to_string())?;
         let begun = self.copy(of);
@@ -521,7 +527,17 @@ impl Observer {
         if say(&stream, &json!({ COMES: { "version": VERSION } })).is_err() {
             return;
         }
-        let mut of = Arrival { group, name, passage, owners, link: Link::new(stream), ahead: 0, reserved };
+        let mut of = Arrival {
+            group,
+            name,
+            passage,
+            owners,
+            link: Link::new(stream),
+            ahead: 0,
+            reserved,
+            octets: 0,
+            packets: Vec::new(),
+        };
         let begin = Instant::now();
         let came = self.arrive(&mut of);
         drop(of.reserved.take());
@@ -566,6 +582,9 @@ impl Observer {
         let hello = of.link.expect(Kind::Hello, Some(LOADING)).map_err(lost("it was to tell of the group"))?;
         let there: Meanings = serde_json::from_slice(&hello.octets).map_err(|_| "what it tells cannot be read")?;
         let clock = self.shell.time().origin().ok_or("the clock is simulated")?;
+        if there.clock.1 == 0 {
+            return Err("what it tells cannot be read".to_owned());
+        }
         let here = Meanings::of(&self.control(), of.group, clock, &of.owners);
         if let Some(why) = there.differs(&here) {
             let _ = of.link.send(Kind::Ready, json!({ "error": why }).to_string().as_bytes(), &[]);
@@ -573,7 +592,9 @@ impl Observer {
         }
         let cycles = Tsc::cycles();
         let nanoseconds = |time: &Time| time.now_ns(cycles) as i64; // centuries
-        of.ahead = nanoseconds(&Time::since(there.clock)) - nanoseconds(&Time::since(clock));
+        of.ahead = nanoseconds(&Time::since(there.clock))
+            .checked_sub(nanoseconds(&Time::since(clock)))
+            .ok_or("what it tells cannot be read")?;
         of.say_ready(&json!({ "own": of.owners.own() }))?;
         let batch = of.batch()?.ok_or("no sessions came")?;
         let mut numbers = GroupNumbers { group: of.group, ..GroupNumbers::default() };
@@ -587,6 +608,7 @@ impl Observer {
             self.forget(of);
             return Err(why);
         };
+        of.packets = std::mem::take(&mut numbers.packets);
         self.take_place(of, (way, subscribers), &numbers)
     }
 
@@ -670,7 +692,11 @@ impl Observer {
             of.passage.mark();
             self.crossed()
         });
-        self.control().end_crossing(None);
+        {
+            let mut control = self.control();
+            control.add_packets(std::mem::take(&mut of.packets));
+            control.end_crossing(None);
+        }
         if let Err(why) = filled.and(outcome.as_ref().map(drop).map_err(Clone::clone)) {
             tracing::error!(
                 target: "worker", event = "group_not_begun", group = of.name, why,
@@ -731,6 +757,10 @@ struct Arrival<'a> {
     /// The other process's clock is ahead of ours, in nanoseconds.
     ahead: i64,
     reserved: Option<Reserved<'a>>,
+    /// What has come, in octets.
+    octets: usize,
+    /// Requests that the other process has not answered.
+    packets: Vec<ControlPacket>,
 }
 
 impl Arrival<'_> {
@@ -743,6 +773,10 @@ impl Arrival<'_> {
         let mut octets = Vec::new();
         loop {
             let message = self.link.receive(Some(BUILDING)).map_err(lost("it was to send the group"))?;
+            if self.octets + message.octets.len() > LARGEST {
+                return Err("the other process sends more than a group can be".to_owned());
+            }
+            self.octets += message.octets.len();
             octets.extend(message.octets);
             match message.kind {
                 Kind::Part => {}
