@@ -285,6 +285,9 @@ impl Observer {
         if owners.owner(name).ok().flatten().as_deref() != Some(owners.own()) {
             return Err(format!("group \"{name}\" is not this process's, says {}", owners.folder().display()));
         }
+        // Before anything is touched: whether it can be written.
+        let written = owners.prepare(name, owners.own()).map(drop);
+        written.map_err(|error| format!("group \"{name}\" stays: {}: {error}", owners.folder().display()))?;
         let question = json!(Question {
             ask: COMES.to_owned(),
             version: VERSION,
