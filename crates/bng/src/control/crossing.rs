@@ -230,14 +230,14 @@ impl Control {
         })
     }
 
-    /// Whether there are sessions here of a group that is not here yet: nothing of it may end, and its worker does not know
-    /// what it has used.
+    /// Whether there are sessions here of a group that is not here yet: nothing of it may end, and its worker does not
+    /// know what it has used.
     pub(crate) fn is_arriving(&self) -> bool {
         self.crossing.reserved.is_some_and(|group| !self.is_here(group))
     }
 
-    /// Keeps other moves, reloads and a take-over away until [`release`](Self::release): a group is about to go to another
-    /// process, or to come from one.
+    /// Keeps other moves, reloads and a take-over away until [`release`](Self::release): a group is about to go to
+    /// another process, or to come from one.
     ///
     /// # Errors
     /// [Why it stays](Self::why_it_stays).

@@ -142,8 +142,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The group is the other process's from now on: the moment at which it moves. That it is on the disk, too, when this
-    /// returns is not for sure: where not, an event says so, and a crash of the host may undo it.
+    /// The group is the other process's from now on: the moment at which it moves. That it is on the disk, too, when
+    /// this returns is not for sure: where not, an event says so, and a crash of the host may undo it.
     ///
     /// # Errors
     /// What the system said: it has not happened.

@@ -154,7 +154,7 @@ pub trait Gateway: Sized + 'static {
     /// Reports what is allowed in its configuration, but seldom meant.
     fn warn(_config: &Self::Config) {}
 
-    /// Whether other processes know this one by the control socket of its configuration: it cannot have another one then.
+    /// Whether other processes know this one by the control socket of its configuration: it has no other one then.
     fn is_known_by_socket(_config: &Self::Config) -> bool {
         false
     }

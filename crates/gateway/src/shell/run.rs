@@ -52,7 +52,8 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     if G::is_known_by_socket(config) && path != head.control_socket {
         let (path, own) = (path.display(), head.control_socket.display());
         bail!(
-            "--socket {path} (WEIR_SOCKET) is not control_socket = \"{own}\": with [moves], processes know each other by it"
+            "--socket {path} (WEIR_SOCKET) is not control_socket = \"{own}\", by which other processes know this one \
+             ([moves])"
         );
     }
     log::start(head.log, &args.log, G::LOG_TARGETS)?;
