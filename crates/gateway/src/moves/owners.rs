@@ -4,6 +4,7 @@
 //! not: whatever process is killed when, one has the group, and that one says so after its next start.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -117,8 +118,10 @@ impl Owners {
     }
 
     fn draft(&self, group: &str, owner: &str) -> io::Result<PathBuf> {
-        let path = self.folder.join(format!(".{}.{}", name(group), std::process::id()));
-        let mut file = File::create(&path)?;
+        // Processes in containers may have the same number.
+        let other = RandomState::new().hash_one(std::process::id());
+        let path = self.folder.join(format!(".{}.{other:016x}", name(group)));
+        let mut file = File::create_new(&path)?;
         file.write_all(format!("{owner}\n").as_bytes())?;
         file.sync_all()?;
         Ok(path)
