@@ -252,7 +252,7 @@ def crash():
                       "--seconds", "2", "--json", f"{FOLDER}/load.json")
     wait_for("subscribers have addresses", lambda: first.group()["subscribers"] == OTHERS + LINES and "yes", 60)
     generator.communicate(timeout=60)
-    here, there, stayed, moved = first, second, 0, 0
+    here, there, stayed, moved, inside = first, second, 0, 0, 0
     took = 0.2
     for number in range(MOVES):
         victim = (here, there)[number % 2]
@@ -260,8 +260,10 @@ def crash():
         mover = subprocess.Popen([WEIR, "move", "group", "pon", "--to-process", SOCKETS[there.n], "--socket", SOCKETS[here.n]],
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         time.sleep(random.random() * took * 1.2)
+        ran = mover.poll() is None
         victim.kill()
-        mover.communicate(timeout=60)
+        said = mover.communicate(timeout=60)[0]
+        inside += ran and "answers" not in said
         took = max(0.05, min(took, time.time() - begun))
         victim.starts()
         wait_for("it serves", lambda: one_has_it((first, second)))
@@ -276,6 +278,7 @@ def crash():
                        (counts(), number, victim.n, first.said()[-3000:], second.said()[-3000:]))
     expect(f"{MOVES} times one process was killed: {stayed} times the group stayed, {moved} times it had moved; all leases "
            "were one process's", True, "")
+    expect(f"of which {inside} fell inside a move", inside * 3 >= MOVES, "")
     # It moves still.
     here.move(there)
     expect("and it moves", one_has_it((first, second)) == [there.n], "")

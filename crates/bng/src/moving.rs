@@ -130,7 +130,7 @@ impl Parcel {
             let mut lines = <[CacheLine; LINES]>::read_from_bytes(record).map_err(|_| garbled())?;
             for line in lines.iter_mut().skip(1) {
                 let bucket = &mut meter_mut(line).bucket;
-                bucket.last_ns = bucket.last_ns.saturating_add_signed(-ahead);
+                bucket.last_ns = bucket.last_ns.saturating_add_signed(ahead.saturating_neg());
             }
             self.records.extend(handle(there as u32).map(|handle| (handle, lines)));
         }
@@ -143,6 +143,9 @@ impl Parcel {
             let mut head = || Some((input.number::<4>()?, input.number::<2>()?, input.number::<2>()?));
             let (there, l3, flags) = head().ok_or_else(garbled)?;
             let octets = input.text().ok_or_else(garbled)?;
+            if l3 as usize > octets.len() {
+                return Err(garbled());
+            }
             let Some(handle) = handle(there as u32) else { continue };
             let mut frame = pool.make(octets).ok_or("no packet buffers for packets that wait")?;
             (frame.meta.l3, frame.meta.flags) = (l3 as u16, flags as u16);

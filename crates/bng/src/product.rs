@@ -175,6 +175,10 @@ impl Gateway for BngGateway {
         gateway::nat::warn(config.nat.as_ref());
     }
 
+    fn is_known_by_socket(config: &Config) -> bool {
+        config.moves.is_some()
+    }
+
     fn reach(config: &Config) -> Reach {
         let log = config.nat.iter().filter_map(|nat| nat.log.as_deref()).filter_map(folder_of);
         let udp = config.radius.iter().filter_map(|radius| radius.coa).map(|address| address.port()).collect();

@@ -40,7 +40,7 @@ mod slaac;
 mod store;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use access::dhcp4::{self, Destination, Dhcp4Server};
@@ -342,14 +342,15 @@ impl Sessions {
         // Of two records of one lease the later counts.
         let mut leases: Vec<_> = stored.leases().to_vec();
         leases.sort_unstable_by_key(|(number, _)| Reverse(*number));
-        let mut changed = HashSet::new();
+        let (mut changed, mut away) = (HashSet::new(), BTreeMap::new());
         for (number, mut record) in leases {
             if let Some(group) = self.group_of(&record) {
                 record.group = group;
             }
-            if !control.is_here(record.group) {
+            if usize::from(record.group) < self.groups.len() && !control.is_here(record.group) {
                 // Another process has it, with the group.
                 self.store.forget(number);
+                *away.entry(record.group).or_insert(0u64) += 1;
                 continue;
             }
             if let Some(served) = self.served(record.group) {
@@ -375,6 +376,7 @@ impl Sessions {
                 }
             }
         }
+        away.into_iter().for_each(|(group, count)| tell_away(control, group, count));
         if let Some(aaa) = &mut self.aaa {
             changed.iter().for_each(|identity| aaa.restored(*identity));
             let is_away = |identity: &Identity| {
@@ -439,7 +441,7 @@ impl Sessions {
         self.authenticate(control, now, steady);
         self.store.flush();
         self.finish(control, now);
-        for pools in 0..self.pools.len() {
+        for pools in (0..self.pools.len()).filter(|_| !control.is_arriving()) {
             let (pools, relays) = (&mut self.pools[pools], &mut self.relays);
             let ended = |pools: &Pools, slot| relays.cancel(pools, slot);
             access::expire_with(pools, (&mut self.dhcp4, &mut self.dhcp6), now, BATCH, ended);
@@ -597,4 +599,14 @@ impl Sessions {
             let _ = control.send(path.group, reply.line.port as u8, frame);
         }
     }
+}
+
+/// Leases of a group that another process has are erased here.
+fn tell_away(control: &Control, group: u16, count: u64) {
+    let name = control.config().group.get(usize::from(group)).map_or("", |group| &group.name);
+    let owner = control.process_of(group).unwrap_or("another process");
+    tracing::warn!(
+        target: "sessions", event = "leases_elsewhere", group = name, owner, count,
+        "{count} leases of group {name} are erased here: {owner} has the group"
+    );
 }

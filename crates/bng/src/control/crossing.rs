@@ -49,6 +49,8 @@ pub(super) struct Crossings {
     passage: Option<Arc<Passage>>,
     owners: Option<Owners>,
     running: Option<Running>,
+    /// The group that is about to move, or moves, in the hands of whoever talks to the other process.
+    reserved: Option<u16>,
     /// Sessions stand still.
     is_still: bool,
     /// The process that has each group that is not here.
@@ -70,6 +72,11 @@ impl Crossings {
 
     pub(super) fn is_still(&self) -> bool {
         self.is_still
+    }
+
+    /// Whether a group moves to another process or from one, or is about to.
+    pub(super) fn is_taken(&self) -> bool {
+        self.reserved.is_some() || self.running.is_some()
     }
 
     pub(super) fn left(&mut self) {
@@ -194,22 +201,24 @@ impl Control {
         self.worker(group).is_ok()
     }
 
-    /// Whether a group moves between processes, or packets of one are passed on.
+    /// Whether a group moves between processes, or packets of one are passed on to another process or by one.
     pub(crate) fn is_crossing(&self) -> bool {
-        let passed =
-            self.crossing.number().is_some_and(|number| self.layout.groups.iter().any(|plan| plan.worker == number));
-        passed || self.crossing.running.is_some()
+        let passed = self.crossing.passage.as_ref().is_some_and(|passage| {
+            let mut groups = (0u16..).zip(&self.layout.groups);
+            groups.any(|(group, plan)| plan.worker == passage.number() || passage.sources(group) > 0)
+        });
+        passed || self.crossing.is_taken()
     }
 
     /// Why a group cannot go to another process, or come from one; none: it can.
-    pub(crate) fn why_it_stays(&self, group: u16) -> Option<String> {
+    fn why_it_stays(&self, group: u16) -> Option<String> {
         if let Some(why) = self.immovable(group) {
             return Some(why.to_owned());
         }
         if self.fast_path().is_some() {
             return Some("ports have fast_path: subscribers in the kernel do not move between processes".to_owned());
         }
-        if self.moves.is_busy() || self.port_change.is_some() || self.crossing.running.is_some() {
+        if self.moves.is_busy() || self.port_change.is_some() || self.crossing.is_taken() {
             return Some("a group moves at the moment; try again when it has: `weir show groups`".to_owned());
         }
         if self.succession.has_begun() {
@@ -219,6 +228,30 @@ impl Control {
         plan.mac.is_none().then(|| {
             "it has no `mac`: its subscribers would send to the ports' hardware addresses, which are each process's own".to_owned()
         })
+    }
+
+    /// Whether there are sessions here of a group that is not here yet: nothing of it may end, and its worker does not
+    /// know what it has used.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.crossing.reserved.is_some_and(|group| !self.is_here(group))
+    }
+
+    /// Keeps other moves, reloads and a take-over away until [`release`](Self::release): a group is about to go to
+    /// another process, or to come from one.
+    ///
+    /// # Errors
+    /// [Why it stays](Self::why_it_stays).
+    pub(crate) fn reserve(&mut self, group: u16) -> Result<(), String> {
+        if let Some(why) = self.why_it_stays(group) {
+            return Err(why);
+        }
+        self.crossing.reserved = Some(group);
+        Ok(())
+    }
+
+    /// Whoever has [reserved](Self::reserve) is done.
+    pub(crate) fn release(&mut self) {
+        self.crossing.reserved = None;
     }
 
     /// Has a group leave to the passage. The first step waits for [`go_on_crossing`](Self::go_on_crossing).
@@ -244,6 +277,9 @@ impl Control {
 
     fn cross(&mut self, group: u16, of: impl FnOnce(Owner) -> Move) -> Result<(), Refusal> {
         let number = self.crossing.number().ok_or_else(|| Refusal("there is no [moves]".to_owned()))?;
+        if self.crossing.running.is_some() || self.moves.is_busy() || self.crossing.reserved != Some(group) {
+            return Err(Refusal("a group moves at the moment".to_owned()));
+        }
         self.crossing.running = Some(Running { group, ..Running::default() });
         if self.moves.request(of(number)) {
             return Ok(());

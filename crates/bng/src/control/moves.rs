@@ -64,6 +64,11 @@ impl Control {
         if self.succession.has_begun() {
             return Err(Refusal(format!("group \"{name}\" cannot move: another process takes over; try again there")));
         }
+        if self.crossing.is_taken() {
+            return Err(Refusal(format!(
+                "group \"{name}\" cannot move: a group moves between processes; try again when it has"
+            )));
+        }
         if let Some(why) = self.immovable(group) {
             return Err(Refusal(format!("group \"{name}\" cannot move: {why}")));
         }
@@ -153,7 +158,7 @@ impl Control {
 
     /// Whether [`park`](Self::park) is to be asked.
     pub fn is_park_due(&self, now: u64) -> bool {
-        let may_move = !self.moves.is_busy() && !self.succession.has_begun();
+        let may_move = !self.moves.is_busy() && !self.crossing.is_taken() && !self.succession.has_begun();
         self.park.as_ref().is_some_and(|park| now >= park.next) && may_move
     }
 

@@ -57,10 +57,10 @@ impl Live<Config> for Control {
         self.check_marks(config)?;
         self.check_gardens(config)?;
         self.check_shapes(config)?;
-        if self.moves.is_busy() {
+        if self.moves.is_busy() || self.crossing.is_taken() {
             return Err(wrong(
                 &[&"group"],
-                "a group moves to another worker",
+                "a group moves to another worker or process",
                 "try again when it has: `weir show groups`",
             ));
         }
@@ -254,6 +254,7 @@ impl Control {
             }
             live.replace(lists);
         }
+        self.sort_passage(&directory);
         self.steer_ports();
         let profiles: Arc<[_]> = self.layout.profiles.clone().into();
         let end = self.subscribers.len() as u32; // handles are u32

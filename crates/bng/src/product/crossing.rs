@@ -45,6 +45,7 @@ use crate::control::Control;
 use crate::hand_over::LAYOUT;
 use crate::moving::Parcel;
 use crate::sessions::crossing::GroupNumbers;
+use crate::slow::ControlPacket;
 
 /// The version of what the two processes say to each other.
 const VERSION: u32 = 1;
@@ -63,6 +64,10 @@ const EMPTYING: Duration = Duration::from_millis(100);
 const DRAINING: Duration = Duration::from_millis(500);
 /// How often something is looked at.
 const LOOK: Duration = Duration::from_micros(200);
+/// Octets that may come of a group: leases, sessions, counters, packets.
+const LARGEST: usize = 1 << 30;
+/// Until the owner of a group is read again where that has failed.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Frame buffers for packets that waited in queues.
 const BUFFERS: usize = 64;
 /// Packets of a group that may wait, at most; and no more than a part of all packet buffers.
@@ -218,6 +223,15 @@ fn lost(doing: &'static str) -> impl Fn(io::Error) -> String {
     move |error| format!("the other process has ended, or does not answer, while {doing}: {error}")
 }
 
+/// While it is there, no other group moves, and nothing is reloaded or taken over.
+struct Reserved<'a>(&'a Observer);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.control().release();
+    }
+}
+
 /// What goes along with a departure.
 struct Departure<'a> {
     group: u16,
@@ -254,7 +268,7 @@ impl Observer {
     pub(super) fn move_to_process(&self, name: &str, socket: &Path) -> Result<CrossedView, String> {
         let begin = Instant::now();
         let (group, (passage, owners)) = {
-            let control = self.control();
+            let mut control = self.control();
             let group = control.group_named(name).map_err(|refusal| refusal.to_string())?;
             let crossings = control.crossings().ok_or_else(|| {
                 format!("group \"{name}\" cannot go to another process: [moves] is not configured, which says where groups are")
@@ -263,14 +277,17 @@ impl Observer {
                 let at = control.process_of(group).unwrap_or("another process");
                 return Err(format!("group \"{name}\" is not here: {at} has it"));
             }
-            if let Some(why) = control.why_it_stays(group) {
-                return Err(format!("group \"{name}\" cannot go to another process: {why}"));
-            }
+            let reserved = control.reserve(group);
+            reserved.map_err(|why| format!("group \"{name}\" cannot go to another process: {why}"))?;
             (group, crossings)
         };
+        let _reserved = Reserved(self);
         if owners.owner(name).ok().flatten().as_deref() != Some(owners.own()) {
             return Err(format!("group \"{name}\" is not this process's, says {}", owners.folder().display()));
         }
+        // Before anything is touched: whether it can be written.
+        let written = owners.prepare(name, owners.own()).map(drop);
+        written.map_err(|error| format!("group \"{name}\" stays: {}: {error}", owners.folder().display()))?;
         let question = json!(Question {
             ask: COMES.to_owned(),
             version: VERSION,
@@ -309,6 +326,9 @@ impl Observer {
         let note = serde_json::to_vec(&meanings).map_err(|error| error.to_string())?;
         of.link.send(Kind::Hello, &note, &[]).map_err(lost("it was told of the group"))?;
         let to = ready(&mut of.link, LOADING)?;
+        if !Path::new(&to).is_absolute() || to.trim() != to || to.contains('\n') || to == of.owners.own() {
+            return Err("the other process does not say what it is known by".to_owned());
+        }
         let way = connect(of.socket, &json!({ "ask": PACKETS, "group": of.name }))?;
         self.control().depart(of.group).map_err(|refusal| refusal.to_string())?;
         let begun = self.copy(of);
@@ -331,7 +351,8 @@ impl Observer {
         let held = self.announce(of);
         let pause = since.elapsed();
         self.control().go_on_crossing(true);
-        let outcome = self.crossed()?;
+        // The group is the other process's, whatever a worker here still has to do.
+        let outcome = self.crossed().unwrap_or_default();
         let mut control = self.control();
         control.let_group_go(of.group);
         control.end_crossing(Some((of.group, &to)));
@@ -383,15 +404,13 @@ impl Observer {
 
     /// From here on the group is the other process's. An error: it is not.
     fn commit(&self, of: &mut Departure<'_>, to: &str) -> Result<(), String> {
+        let failed = |error| format!("{} cannot be written: {error}", of.owners.folder().display());
+        let draft = of.owners.prepare(of.name, to).map_err(failed)?;
+        // Last of all: one that has ended may have read already that it does not have the group.
         if of.link.has_hung_up() {
             return Err("the other process has ended".to_owned());
         }
-        let given = of.owners.give(of.name, to);
-        match (given, of.owners.owner(of.name)) {
-            (_, Ok(Some(owner))) if owner == to => {}
-            (Err(error), _) => return Err(format!("{} cannot be written: {error}", of.owners.folder().display())),
-            (Ok(()), _) => return Err(format!("{} does not keep what is written", of.owners.folder().display())),
-        }
+        draft.give().map_err(failed)?;
         // One that has ended reads it after its next start.
         let _ = of.link.send(Kind::Go, &[], &[]);
         Ok(())
@@ -507,12 +526,24 @@ impl Observer {
             Ok(admitted) => admitted,
             Err(why) => return drop(say(&stream, &json!({ "error": why }))),
         };
+        let reserved = Some(Reserved(self));
         if say(&stream, &json!({ COMES: { "version": VERSION } })).is_err() {
             return;
         }
-        let mut of = Arrival { group, name, passage, owners, link: Link::new(stream), ahead: 0 };
+        let mut of = Arrival {
+            group,
+            name,
+            passage,
+            owners,
+            link: Link::new(stream),
+            ahead: 0,
+            reserved,
+            octets: 0,
+            packets: Vec::new(),
+        };
         let begin = Instant::now();
         let came = self.arrive(&mut of);
+        drop(of.reserved.take());
         let ms = begin.elapsed().as_millis() as u64;
         match came {
             Ok(outcome) => tracing::info!(
@@ -537,7 +568,7 @@ impl Observer {
                 "the two processes are of releases that differ in what they say: {theirs} there, {ours} here"
             ));
         }
-        let control = self.control();
+        let mut control = self.control();
         let group = control.group_named(&question.group).map_err(|refusal| refusal.to_string())?;
         let (passage, owners) = control.crossings().ok_or("[moves] is not configured in the other process")?;
         if question.from == owners.own() {
@@ -546,16 +577,17 @@ impl Observer {
         if control.is_here(group) {
             return Err("the other process has the group already".to_owned());
         }
-        match control.why_it_stays(group) {
-            Some(why) => Err(format!("the other process cannot take it: {why}")),
-            None => Ok((group, question.group, passage, owners)),
-        }
+        control.reserve(group).map_err(|why| format!("the other process cannot take it: {why}"))?;
+        Ok((group, question.group, passage, owners))
     }
 
-    fn arrive(&self, of: &mut Arrival) -> Result<Outcome, String> {
+    fn arrive(&self, of: &mut Arrival<'_>) -> Result<Outcome, String> {
         let hello = of.link.expect(Kind::Hello, Some(LOADING)).map_err(lost("it was to tell of the group"))?;
         let there: Meanings = serde_json::from_slice(&hello.octets).map_err(|_| "what it tells cannot be read")?;
         let clock = self.shell.time().origin().ok_or("the clock is simulated")?;
+        if there.clock.1 == 0 {
+            return Err("what it tells cannot be read".to_owned());
+        }
         let here = Meanings::of(&self.control(), of.group, clock, &of.owners);
         if let Some(why) = there.differs(&here) {
             let _ = of.link.send(Kind::Ready, json!({ "error": why }).to_string().as_bytes(), &[]);
@@ -563,7 +595,9 @@ impl Observer {
         }
         let cycles = Tsc::cycles();
         let nanoseconds = |time: &Time| time.now_ns(cycles) as i64; // centuries
-        of.ahead = nanoseconds(&Time::since(there.clock)) - nanoseconds(&Time::since(clock));
+        of.ahead = nanoseconds(&Time::since(there.clock))
+            .checked_sub(nanoseconds(&Time::since(clock)))
+            .ok_or("what it tells cannot be read")?;
         of.say_ready(&json!({ "own": of.owners.own() }))?;
         let batch = of.batch()?.ok_or("no sessions came")?;
         let mut numbers = GroupNumbers { group: of.group, ..GroupNumbers::default() };
@@ -577,11 +611,12 @@ impl Observer {
             self.forget(of);
             return Err(why);
         };
+        of.packets = std::mem::take(&mut numbers.packets);
         self.take_place(of, (way, subscribers), &numbers)
     }
 
     /// Copies are installed, leases on the disk; packets of the group wait here.
-    fn prepare(&self, of: &Arrival, batch: &[u8], numbers: &mut GroupNumbers) -> Result<Way, String> {
+    fn prepare(&self, of: &Arrival<'_>, batch: &[u8], numbers: &mut GroupNumbers) -> Result<Way, String> {
         let refused = self.control().refused_by_ledger();
         self.control().take_in_group(batch, numbers)?;
         self.control().come(of.group).map_err(|refusal| refusal.to_string())?;
@@ -607,18 +642,22 @@ impl Observer {
     /// Takes in the rest, and waits until the group is this process's, or stays.
     fn take_place(
         &self,
-        of: &mut Arrival,
+        of: &mut Arrival<'_>,
         (mut way, subscribers): Way,
         numbers: &GroupNumbers,
     ) -> Result<Outcome, String> {
         let loaded = of.say_ready(&json!({})).and_then(|()| self.load(of, numbers));
+        let mut not_loaded = None;
         let (parcels, is_ours) = match loaded {
             Ok(parcels) => {
                 // It says no more only when it has ended, or given up.
                 let go = of.link.send(Kind::Loaded, &[], &[]).and_then(|()| of.link.expect(Kind::Go, None).map(drop));
                 (parcels, go.is_ok() || of.is_owner())
             }
-            Err(_) => (Vec::new(), of.is_owner()),
+            Err(why) => {
+                not_loaded = Some(why);
+                (Vec::new(), of.is_owner())
+            }
         };
         if !is_ours {
             self.control().abort_arrival();
@@ -627,10 +666,16 @@ impl Observer {
             of.passage.mark();
             let _ = self.crossed();
             self.forget(of);
-            return filled.and(Err("the process that has it has ended, or has given up".to_owned()));
+            let why = not_loaded.unwrap_or_else(|| "the process that has it has ended, or has given up".to_owned());
+            return filled.and(Err(why));
         }
+        Ok(self.begin_here(of, (way, subscribers), parcels))
+    }
+
+    /// The group is this process's: whatever fails from here on, it does not go back.
+    fn begin_here(&self, of: &mut Arrival<'_>, (mut way, subscribers): Way, parcels: Vec<Box<Parcel>>) -> Outcome {
         self.control().announce_group(of.group);
-        self.fill(&mut way, parcels, subscribers)?;
+        let filled = self.fill(&mut way, parcels, subscribers);
         // Switches have heard it before the other process looks for what they still send there.
         let _ = self.awaited(|control| control.is_answered().then_some(()));
         if of.link.send(Kind::Armed, &[], &[]).is_err() {
@@ -644,11 +689,29 @@ impl Observer {
                 of.passage.mark();
             }
             control.take_crossed()
-        })?;
-        self.control().end_crossing(None);
+        });
+        let outcome = outcome.or_else(|_| {
+            // What would come before it comes no more.
+            of.passage.mark();
+            self.crossed()
+        });
+        {
+            let mut control = self.control();
+            control.add_packets(std::mem::take(&mut of.packets));
+            control.end_crossing(None);
+        }
+        if let Err(why) = filled.and(outcome.as_ref().map(drop).map_err(Clone::clone)) {
+            tracing::error!(
+                target: "worker", event = "group_not_begun", group = of.name, why,
+                "group {} is this process's, but its worker does not carry it: {why}; restart this process", of.name
+            );
+        }
+        // Once the other process hears of it, the group may go back.
+        drop(of.reserved.take());
+        let outcome = outcome.unwrap_or_default();
         let said = json!({ "held": outcome.arrival.held, "pause_ns": outcome.arrival.pause_ns });
         let _ = of.link.send(Kind::Running, said.to_string().as_bytes(), &[]);
-        Ok(outcome)
+        outcome
     }
 
     fn give_back(&self, parcels: Vec<Box<Parcel>>) {
@@ -656,7 +719,7 @@ impl Observer {
         parcels.into_iter().for_each(|mut parcel| parcel.empty_into(&mut pool));
     }
 
-    fn load(&self, of: &mut Arrival, numbers: &GroupNumbers) -> Result<Vec<Box<Parcel>>, String> {
+    fn load(&self, of: &mut Arrival<'_>, numbers: &GroupNumbers) -> Result<Vec<Box<Parcel>>, String> {
         let (mut parcels, mut pool) = (Vec::new(), Pool::new(self.shell.arena(), BUFFERS));
         let here = |there: u32| numbers.handles.get(&there).copied();
         loop {
@@ -678,7 +741,7 @@ impl Observer {
     }
 
     /// Nobody has the group here: what was taken in of it goes.
-    fn forget(&self, of: &Arrival) {
+    fn forget(&self, of: &Arrival<'_>) {
         self.control().let_group_go(of.group);
         self.control().end_crossing(None);
     }
@@ -688,7 +751,7 @@ impl Observer {
 type Way = (table::ring::Producer<Box<Parcel>>, usize);
 
 /// What goes along with an arrival.
-struct Arrival {
+struct Arrival<'a> {
     group: u16,
     name: String,
     passage: Arc<Passage>,
@@ -696,9 +759,14 @@ struct Arrival {
     link: Link,
     /// The other process's clock is ahead of ours, in nanoseconds.
     ahead: i64,
+    reserved: Option<Reserved<'a>>,
+    /// What has come, in octets.
+    octets: usize,
+    /// Requests that the other process has not answered.
+    packets: Vec<ControlPacket>,
 }
 
-impl Arrival {
+impl Arrival<'_> {
     fn say_ready(&mut self, note: &Value) -> Result<(), String> {
         self.link.send(Kind::Ready, note.to_string().as_bytes(), &[]).map_err(lost("it was told to go on"))
     }
@@ -708,6 +776,10 @@ impl Arrival {
         let mut octets = Vec::new();
         loop {
             let message = self.link.receive(Some(BUILDING)).map_err(lost("it was to send the group"))?;
+            if self.octets + message.octets.len() > LARGEST {
+                return Err("the other process sends more than a group can be".to_owned());
+            }
+            self.octets += message.octets.len();
             octets.extend(message.octets);
             match message.kind {
                 Kind::Part => {}
@@ -718,8 +790,21 @@ impl Arrival {
         }
     }
 
+    /// Not to know is neither: the group would have no owner, or two.
     fn is_owner(&self) -> bool {
-        self.owners.owner(&self.name).ok().flatten().as_deref() == Some(self.owners.own())
+        loop {
+            match self.owners.owner(&self.name) {
+                Ok(owner) => return owner.as_deref() == Some(self.owners.own()),
+                Err(error) => {
+                    let (group, folder) = (&self.name, self.owners.folder().display());
+                    tracing::error!(
+                        target: "worker", event = "group_owner_not_known", group, %error,
+                        "whether group {group} is this process's cannot be read in {folder}: {error}; its packets wait"
+                    );
+                    std::thread::sleep(AGAIN);
+                }
+            }
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl HandOver<BroadbandGateway> for Observer {
     fn hindrances(&self) -> Vec<String> {
         let control = self.control();
         let why = "a group moves to another worker; try again when it has: `weir show groups`";
-        let crosses = "a group moves between processes, or packets of one are passed on to another: end that one, or move the group back";
+        let crosses = "a group moves between processes, or packets of one are passed on to another or by it: end that one, or move the group back";
         let moves = control.moves().is_busy().then_some(why);
         moves.or(control.is_crossing().then_some(crosses)).map(str::to_owned).into_iter().collect()
     }
@@ -101,6 +101,9 @@ impl HandOver<BroadbandGateway> for Observer {
             let mut control = self.control();
             if control.moves().is_busy() {
                 return Err(io::Error::other("a group moves to another worker"));
+            }
+            if control.is_crossing() {
+                return Err(io::Error::other("a group moves between processes, or its packets are passed on"));
             }
             control.begin_succession();
             (serde_json::to_value(control.meanings())?, control.descriptors()?)

@@ -212,7 +212,7 @@ impl Sessions {
         self.keep_accounting();
         let Some(aaa) = &mut self.aaa else { return };
         aaa.sweep(steady, |identity| self.sessions.contains_key(identity));
-        let due = aaa.due(now);
+        let due = if control.is_arriving() { Vec::new() } else { aaa.due(now) };
         for decision in aaa.turn(now, steady) {
             match decision {
                 Decision::Accepted(identity, packet) => {

@@ -15,6 +15,8 @@ use gateway::shell::hand_over::octets::{In, NO_WORKER, each_section, garbled, pu
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
+use crate::slow::ControlPacket;
+
 use super::aaa::crossing::GroupAaa;
 use super::aaa::hand_over::{Named, identity, named};
 use super::hand_over::{put_packet, requests as packets};
@@ -55,6 +57,8 @@ pub struct GroupNumbers {
     pub profiles: Vec<Option<u16>>,
     /// Its subscribers' numbers here, by number there.
     pub handles: HashMap<u32, u32>,
+    /// Requests that wait to be answered: once the group is here.
+    pub packets: Vec<ControlPacket>,
 }
 
 impl Sessions {
@@ -150,7 +154,7 @@ impl Sessions {
                     packet.group = numbers.group;
                     packet.subscriber = packet.subscriber.and_then(|there| numbers.handles.get(&there).copied());
                 }
-                control.add_packets(all);
+                numbers.packets = all;
                 Ok(())
             }
             _ => Err(garbled()),

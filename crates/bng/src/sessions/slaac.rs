@@ -132,6 +132,7 @@ impl Sessions {
     pub(super) fn check(&mut self, control: &mut Control, now: Time) {
         let mut due = Vec::new();
         while due.len() < BATCH
+            && !control.is_arriving()
             && let Some(Reverse((at, handle))) = self.checks.peek().copied()
             && at <= now.0
         {

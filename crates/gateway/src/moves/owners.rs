@@ -4,6 +4,7 @@
 //! not: whatever process is killed when, one has the group, and that one says so after its next start.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -108,19 +109,19 @@ impl Owners {
         }
     }
 
-    /// A group is another process's from now on: the moment at which it moves. On the disk when this returns.
+    /// Makes ready to [give](Draft::give) a group to another process: that is written, but is nowhere read yet.
     ///
     /// # Errors
-    /// What the system said: it may have happened, or not; [`owner`](Self::owner) tells.
-    pub fn give(&self, group: &str, to: &str) -> io::Result<()> {
-        let draft = self.draft(group, to)?;
-        fs::rename(&draft, self.file(group))?;
-        self.sync()
+    /// What the system said.
+    pub fn prepare(&self, group: &str, to: &str) -> io::Result<Draft> {
+        Ok(Draft { from: self.draft(group, to)?, to: self.file(group), folder: self.clone(), group: group.to_owned() })
     }
 
     fn draft(&self, group: &str, owner: &str) -> io::Result<PathBuf> {
-        let path = self.folder.join(format!(".{}.{}", name(group), std::process::id()));
-        let mut file = File::create(&path)?;
+        // Processes in containers may have the same number.
+        let other = RandomState::new().hash_one(std::process::id());
+        let path = self.folder.join(format!(".{}.{other:016x}", name(group)));
+        let mut file = File::create_new(&path)?;
         file.write_all(format!("{owner}\n").as_bytes())?;
         file.sync_all()?;
         Ok(path)
@@ -132,6 +133,40 @@ impl Owners {
 
     fn file(&self, group: &str) -> PathBuf {
         self.folder.join(name(group))
+    }
+}
+
+/// What is to say that a group is another process's.
+pub struct Draft {
+    from: PathBuf,
+    to: PathBuf,
+    folder: Owners,
+    group: String,
+}
+
+impl Draft {
+    /// The group is the other process's from now on: the moment at which it moves. That it is on the disk, too, when
+    /// this returns is not for sure: where not, an event says so, and a crash of the host may undo it.
+    ///
+    /// # Errors
+    /// What the system said: it has not happened.
+    pub fn give(self) -> io::Result<()> {
+        fs::rename(&self.from, &self.to)?;
+        if let Err(error) = self.folder.sync() {
+            let (group, folder) = (&self.group, self.folder.folder.display());
+            tracing::warn!(
+                target: "worker", event = "group_owner_not_synced", group, %error,
+                "group {group} is another process's, but {folder} is not on the disk: {error}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Gone when it was given.
+        let _ = fs::remove_file(&self.from);
     }
 }
 
@@ -157,7 +192,9 @@ mod tests {
         assert!(!second.is_own("olt 1/a", false).unwrap(), "it begins elsewhere");
         assert!(first.is_own("olt 1/a", true).unwrap());
         assert!(!second.is_own("olt 1/a", true).unwrap(), "though its configuration says so, too");
-        first.give("olt 1/a", second.own()).unwrap();
+        drop(first.prepare("olt 1/a", second.own()).unwrap());
+        assert!(first.is_own("olt 1/a", true).unwrap(), "nothing was given");
+        first.prepare("olt 1/a", second.own()).unwrap().give().unwrap();
         assert!(!first.is_own("olt 1/a", true).unwrap() && second.is_own("olt 1/a", false).unwrap());
         assert_eq!(first.owner("olt 1/a").unwrap().as_deref(), Some("/run/b.sock"));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no draft is left");

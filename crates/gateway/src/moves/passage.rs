@@ -47,6 +47,8 @@ pub trait Sorts: Send + Sync {
 /// Frames taken from rings, and octets from a connection, before others have their turn.
 const AT_ONCE: usize = 256;
 const OCTETS: usize = 256 << 10;
+/// Octets that may wait for another process to take them.
+const MOST_OUT: usize = 64 << 20;
 /// How long the other process may take nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// For so long after a move a switch may send what it does not know where to send.
@@ -138,6 +140,7 @@ impl Passage {
             pool: None,
             sorts,
             groups: BTreeMap::new(),
+            closing: Vec::new(),
             sources: Vec::new(),
             pending: VecDeque::new(),
             told: Box::new(told),
@@ -240,7 +243,46 @@ enum Way {
     /// Nowhere yet.
     Waits { frames: VecDeque<(PortId, Frame)>, most: usize },
     /// To another process.
-    Leads { to: UnixStream, out: Vec<u8>, since: Instant },
+    Leads(Leading),
+}
+
+/// A connection to another process, which is never waited for: two processes may send to each other.
+struct Leading {
+    to: UnixStream,
+    out: Vec<u8>,
+    /// Octets of `out` that have gone.
+    sent: usize,
+    since: Instant,
+    /// Since when the other process has taken nothing.
+    stuck: Option<Instant>,
+}
+
+impl Leading {
+    fn rest(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Writes what the other process takes now. False: it takes nothing any more.
+    fn write(&mut self) -> bool {
+        while !self.rest().is_empty() {
+            match self.to.write(&self.out[self.sent..]) {
+                Ok(0) => return false,
+                Ok(count) => (self.sent, self.stuck) = (self.sent + count, None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.sent >= OCTETS {
+                        self.out.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return self.stuck.get_or_insert_with(Instant::now).elapsed() < PATIENCE;
+                }
+                Err(_) => return false,
+            }
+        }
+        self.out.clear();
+        (self.sent, self.stuck) = (0, None);
+        true
+    }
 }
 
 /// A connection that frames come by.
@@ -260,6 +302,8 @@ struct Turn {
     pool: Option<Pool>,
     sorts: Arc<dyn Sorts>,
     groups: BTreeMap<u16, Way>,
+    /// Connections of groups that are closed, which have something to write.
+    closing: Vec<Leading>,
     sources: Vec<Source>,
     /// For workers whose ring was full; without a frame: a mark.
     pending: VecDeque<(Owner, Option<(PortId, Frame)>)>,
@@ -293,20 +337,27 @@ impl Turn {
         let mut fds = vec![PollFd::from_borrowed_fd(self.shared.waker.fd(), PollFlags::IN)];
         let reads = self.pending.is_empty();
         fds.extend(self.sources.iter().filter(|_| reads).map(|source| PollFd::new(&source.from, PollFlags::IN)));
+        let wants = |way: &Leading| if way.rest().is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
         let mut groups = Vec::new();
         for (group, way) in &self.groups {
-            if let Way::Leads { to, .. } = way {
+            if let Way::Leads(way) = way {
                 groups.push((*group, fds.len()));
-                fds.push(PollFd::from_borrowed_fd(to.as_fd(), PollFlags::IN));
+                fds.push(PollFd::from_borrowed_fd(way.to.as_fd(), wants(way)));
             }
         }
-        let soon = Timespec { tv_sec: 0, tv_nsec: 200_000 };
-        if poll(&mut fds, (!reads).then_some(&soon)).is_err() {
+        fds.extend(self.closing.iter().map(|way| PollFd::from_borrowed_fd(way.to.as_fd(), PollFlags::OUT)));
+        let waits = |way: &Way| matches!(way, Way::Leads(way) if !way.rest().is_empty());
+        let writes = !self.closing.is_empty() || self.groups.values().any(waits);
+        let (short, long) = (200_000, 100_000_000);
+        // The longer one: that the other process takes nothing is found, too.
+        let nanoseconds = if reads { writes.then_some(long) } else { Some(short) };
+        let soon = nanoseconds.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
+        if poll(&mut fds, soon.as_ref()).is_err() {
             return;
         }
         // The other process says nothing by it: it has ended.
-        let gone: Vec<u16> =
-            groups.into_iter().filter(|(_, at)| !fds[*at].revents().is_empty()).map(|(group, _)| group).collect();
+        let has_ended = |(_, at): &(u16, usize)| !fds[*at].revents().difference(PollFlags::OUT).is_empty();
+        let gone: Vec<u16> = groups.into_iter().filter(has_ended).map(|(group, _)| group).collect();
         drop(fds);
         gone.into_iter().for_each(|group| self.lose(group));
     }
@@ -350,8 +401,11 @@ impl Turn {
         let group = self.sorts.group(port, bytes);
         match group.and_then(|group| self.groups.get_mut(&group)) {
             Some(Way::Waits { frames, most }) if frames.len() < *most => frames.push_back((port, frame)),
-            Some(Way::Leads { out, since, .. }) if self.sorts.is_ours_alone(port, bytes, since.elapsed() > RECENT) => {
-                write(out, port, frame.meta.flags, bytes);
+            Some(Way::Leads(way))
+                if way.rest().len() < MOST_OUT
+                    && self.sorts.is_ours_alone(port, bytes, way.since.elapsed() > RECENT) =>
+            {
+                write(&mut way.out, port, frame.meta.flags, bytes);
                 self.shared.counters.on.fetch_add(1, Ordering::Relaxed);
                 self.give(frame);
             }
@@ -375,15 +429,19 @@ impl Turn {
             Request::Open(group, to) => self.open(group, to),
             Request::SendMark(group) => {
                 self.take_all();
-                if let Some(Way::Leads { out, .. }) = self.groups.get_mut(&group) {
-                    out.extend([MARK, 0, 0, 0, 0, 0, 0, 0]);
+                if let Some(Way::Leads(way)) = self.groups.get_mut(&group) {
+                    way.out.extend([MARK, 0, 0, 0, 0, 0, 0, 0]);
                 }
             }
             Request::Close(group) => {
                 self.take_all();
                 self.flush();
-                if let Some(Way::Waits { frames, .. }) = self.groups.remove(&group) {
-                    frames.into_iter().for_each(|(_, frame)| self.drop_frame(frame));
+                match self.groups.remove(&group) {
+                    Some(Way::Waits { frames, .. }) => {
+                        frames.into_iter().for_each(|(_, frame)| self.drop_frame(frame));
+                    }
+                    Some(Way::Leads(way)) if !way.rest().is_empty() => self.closing.push(way),
+                    _ => {}
                 }
             }
             Request::BringBack(group) => {
@@ -403,8 +461,9 @@ impl Turn {
     }
 
     fn open(&mut self, group: u16, to: UnixStream) {
-        let _ = to.set_write_timeout(Some(PATIENCE));
-        let way = Way::Leads { to, out: Vec::with_capacity(OCTETS), since: Instant::now() };
+        let _ = to.set_nonblocking(true);
+        let out = Vec::with_capacity(OCTETS);
+        let way = Way::Leads(Leading { to, out, sent: 0, since: Instant::now(), stuck: None });
         if let Some(Way::Waits { frames, .. }) = self.groups.insert(group, way) {
             frames.into_iter().for_each(|(port, frame)| self.sort(port, frame));
         }
@@ -504,15 +563,13 @@ impl Turn {
     fn flush(&mut self) {
         let mut gone = Vec::new();
         for (group, way) in &mut self.groups {
-            if let Way::Leads { to, out, .. } = way
-                && !out.is_empty()
+            if let Way::Leads(way) = way
+                && !way.write()
             {
-                if to.write_all(out).is_err() {
-                    gone.push(*group);
-                }
-                out.clear();
+                gone.push(*group);
             }
         }
+        self.closing.retain_mut(|way| way.write() && !way.rest().is_empty());
         gone.into_iter().for_each(|group| self.lose(group));
     }
 
@@ -669,6 +726,23 @@ mod tests {
         assert_eq!(here.1.passed().lost, 2, "no more may wait");
         here.1.bring_back(7);
         assert_eq!(here.received(10).last(), Some(&vec![7, 0, 3, 9]));
+    }
+
+    #[test]
+    fn a_process_that_takes_nothing_for_a_while_holds_nobody_up() {
+        let (mut here, mut there) = (side(), side());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        here.1.open(7, ours);
+        let bytes = [&[7, 0, 3][..], &[0; 1400]].concat();
+        for _ in 0..100 {
+            (0..10).for_each(|_| here.send(&bytes));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let begin = Instant::now();
+        here.1.close(7);
+        assert!(begin.elapsed() < Duration::from_secs(1), "it waits for nobody");
+        there.1.receive(7, theirs);
+        assert_eq!(there.received(1000).len(), 1000, "what waited comes, though closed");
     }
 
     #[test]

@@ -154,6 +154,11 @@ pub trait Gateway: Sized + 'static {
     /// Reports what is allowed in its configuration, but seldom meant.
     fn warn(_config: &Self::Config) {}
 
+    /// Whether other processes know this one by the control socket of its configuration: it has no other one then.
+    fn is_known_by_socket(_config: &Self::Config) -> bool {
+        false
+    }
+
     /// Waits for its turn, if it has to, and begins what can be done while ports are opened; with when its start began, if it
     /// had to wait. None: told to stop before.
     ///

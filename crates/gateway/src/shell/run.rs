@@ -49,6 +49,13 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let (stop, begin) = (Stop::register().context("no signal handlers")?, Instant::now());
     let (config, head) = (&loaded.config, loaded.config.head());
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
+    if G::is_known_by_socket(config) && path != head.control_socket {
+        let (path, own) = (path.display(), head.control_socket.display());
+        bail!(
+            "--socket {path} (WEIR_SOCKET) is not control_socket = \"{own}\", by which other processes know this one \
+             ([moves])"
+        );
+    }
     log::start(head.log, &args.log, G::LOG_TARGETS)?;
     log::starting(G::NAME, &args.config);
     warn_of_former_names(&loaded.warnings);
