@@ -284,7 +284,7 @@ impl FastPath {
         ];
         sizes.extend(index::sizes(sessions, spec.keys));
         sizes.extend(spec.maps.iter().filter(|(_, entries)| *entries > 0));
-        let mut object = Object::load(spec.object, &[PROGRAM, ALONE], &sizes)?;
+        let mut object = Object::load(spec.object, &[PROGRAM, ALONE, HUNG], &sizes)?;
         let path = Self {
             layout: spec.layout,
             reasons: spec.reasons,
