@@ -734,7 +734,8 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         here.1.open(7, ours);
         let bytes = [&[7, 0, 3][..], &[0; 1400]].concat();
-        for _ in 0..100 {
+        // Fewer than there are buffers on the other side.
+        for _ in 0..60 {
             (0..10).for_each(|_| here.send(&bytes));
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -742,7 +743,7 @@ mod tests {
         here.1.close(7);
         assert!(begin.elapsed() < Duration::from_secs(1), "it waits for nobody");
         there.1.receive(7, theirs);
-        assert_eq!(there.received(1000).len(), 1000, "what waited comes, though closed");
+        assert_eq!(there.received(600).len(), 600, "what waited comes, though closed");
     }
 
     #[test]
@@ -751,9 +752,11 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         here.1.open(7, ours);
         here.send(&[7, 1, 3, 0]);
-        std::thread::sleep(Duration::from_millis(20));
-        drop(theirs);
         let until = Instant::now() + Duration::from_secs(5);
+        while here.1.passed().on == 0 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        drop(theirs);
         let mut gone = here.1.gone();
         while gone.is_empty() && Instant::now() < until {
             gone = here.1.gone();
