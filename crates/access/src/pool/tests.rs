@@ -93,7 +93,7 @@ fn leases_go_on_in_another_process() {
 fn leases_that_left_may_come_back() {
     let mut pools = pools(4, &[]);
     let slots: Vec<_> = (1..=3).map(|n| pools.offer(key(n), 1, None, START, HOLD).expect("free")).collect();
-    slots.iter().take(2).for_each(|slot| drop(pools.grant(*slot, START.secs() + 100, 100)));
+    slots.iter().take(2).for_each(|slot| assert!(pools.grant(*slot, START.secs() + 100, 100)));
     let handed: Vec<_> = pools.handed().collect();
     // Its address would be remembered for it.
     pools.release(slots[1]);

@@ -21,6 +21,8 @@
 //! has all of it, and the new one forgets what it got, at once or after its next start. Afterwards the group is the new
 //! process's, which has all leases on its disk. A process that does not hear of it any more reads the file.
 
+#![allow(clippy::vec_box, reason = "parcels go on in the boxes they came in")]
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
