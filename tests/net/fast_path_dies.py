@@ -162,7 +162,7 @@ def main():
     before = packets("gnb0", "rx_packets")
     asked = answered(mac)
     expect("neighbours and gNBs are answered while it hangs", asked == list(ASKED), asked)
-    expect("and packets go on", packets("gnb0", "rx_packets") - before > PPS / 8)
+    expect("and packets go on", packets("gnb0", "rx_packets") - before > PPS / 8, before)
     upf.send_signal(signal.SIGCONT)
     time.sleep(1.5)
     alone = counted().get("kernel_alone_answered_arp", 0)
