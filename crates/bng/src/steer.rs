@@ -1,5 +1,5 @@
 //! What every worker knows of all groups: which worker owns a line or an address, and which addresses are the gateway's.
-//! Immutable: a reload, and a group that moves, replace it. Owners have [`ARRIVING`](engine::ARRIVING) while their group is
+//! Immutable: a reload, and a group that moves, replace it. Owners have [`ARRIVING`] while their group is
 //! on its way to them.
 
 use std::net::IpAddr;

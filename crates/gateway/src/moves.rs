@@ -7,7 +7,7 @@
 //! announce  the steering table without the move; what announces the group; the old owner frees its copies
 //! ```
 //!
-//! Of a move to another process, and from one, the other owner is the [passage](passage); what becomes of the state in between is
+//! Of a move to another process, and from one, the other owner is the [passage]; what becomes of the state in between is
 //! the gateway's.
 //!
 //! A gateway brings what each step sends to its workers ([`Mover`]), and tells of their answers. A worker that cannot take
