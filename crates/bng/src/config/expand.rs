@@ -381,8 +381,11 @@ impl Config {
             let (name, s) = (&self.group[n].name, group.s_vlans);
             for port in &group.ports {
                 let own = &self.port[usize::from(*port)];
-                if own.role == Role::Hybrid && s.offset(own.vlan.as_ref().map_or(0, VlanStack::outermost)).is_some() {
-                    let what = format!("frames of the core side of port \"{}\" are in the range", own.name);
+                let has_core = |port: &&Port| port.role == Role::Hybrid && port.name == own.name;
+                let is_on_it = |port: &&Port| has_core(port) || port.on.as_ref() == Some(&own.name);
+                let is_within = |port: &&Port| s.offset(port.vlan.as_ref().map_or(0, VlanStack::outermost)).is_some();
+                if let Some(core) = self.port.iter().filter(is_on_it).find(is_within) {
+                    let what = format!("frames of the core side of port \"{}\" are in the range", core.name);
                     return Err(wrong(&[&"group", &n, &"s_vlans"], what, "leave the port's own VLAN out of the group"));
                 }
             }
