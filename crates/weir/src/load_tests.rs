@@ -170,7 +170,7 @@ const SHARED: &[Case] = &[
     case(
         (
             "role = \"core\"\nvlan = 60",
-            "role = \"access\"\nvlan = 30\n[[port]]\nname = \"n9\"\nuri = \"memory:n9\"\nrole = \"core\"",
+            "role = \"access\"\nvlan = 30\naddresses = [\"10.0.9.1/24\"]\n[[port]]\nname = \"n9\"\nuri = \"memory:n9\"\nrole = \"core\"",
         ),
         18,
         "port.1.vlan",

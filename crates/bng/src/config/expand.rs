@@ -19,8 +19,8 @@ pub use self::lists::{Lists, Numbers};
 use self::subscribers::Seen;
 use super::ShapePlan;
 use super::{
-    Accounted, Config, ConfigError, GardenPlan, Group, LineFraming, Model, Profile, Proxy, Role, Vlans, parse_mac,
-    parse_prefix, parse_rate, wrong,
+    Accounted, Config, ConfigError, GardenPlan, Group, LineFraming, Model, Port, Profile, Proxy, Role, Vlans,
+    parse_mac, parse_prefix, parse_rate, wrong,
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;

@@ -78,7 +78,7 @@ fn foreign_vlans() -> Case {
         // A tunnel packet in the core's VLAN is to an address of access; what is to a subscriber comes by no tunnel.
         .send("n3", &tunnel(eth(GNB_MAC, N3_MAC).vlan(60)))
         .send("n3", &eth(ROUTER_MAC, N3_MAC).vlan(30).carrying(&response(UE)))
-        .drops("downlink.find_by_address.no_session", 1)
+        .drops("downlink.find_by_address.unknown_subscriber", 1)
         .drops("uplink.parse_outer.not_for_us", 1)
 }
 
@@ -107,16 +107,19 @@ fn ours_peer(id: u16) -> Ipv4Addr {
 }
 
 fn mtu_of_each() -> Case {
-    let ports = VLANS.replace(r#""core", "#, r#""core", mtu = 1280, "#);
-    let big = ip4(UE, SERVER).udp(40_000, 50_000).filled(1300);
+    let ports = VLANS.replace(r#""core", "#, r#""core", mtu = 1300, "#);
+    let packet = |len: usize, ttl| ip4(UE, SERVER).ttl(ttl).udp(40_000, 50_000).filled(len - 28);
     let tunnel = |user: &Packet| eth(GNB_MAC, N3_MAC).vlan(30).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(user);
-    let told = ip4(N6, UE).icmp4(3, 4, 1280).payload(&big.build()[..548]);
-    let out = eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    let quoted = packet(1301, 64).build();
+    let told = ip4(N6, UE).tos(0xc0).icmp4(3, 4, 1300).payload(&quoted[..548]);
+    let out = eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).tos(0xc0).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("Each side has its own MTU: a packet that came by one may be too big for the other.")
         .with(&ports)
-        .send("n3", &tunnel(&big))
+        .send("n3", &tunnel(&packet(1301, 64)))
+        .send("n3", &tunnel(&packet(1300, 64)))
+        .expect("n3", &eth(N3_MAC, ROUTER_MAC).vlan(60).carrying(&packet(1300, 63)))
         .expect("n3", &out.carrying(&told))
-        .punts("oversize", 1)
+        .drops("worker.too_big", 1)
 }
 
 fn between_subscribers() -> Case {
