@@ -341,6 +341,7 @@ fn port(name: &str, uri: &str, role: Role, (addresses, mtu): (Vec<String>, u16))
     Port {
         name: name.into(),
         uri: uri.into(),
+        on: None,
         role,
         instance: None,
         claim_interface: false,

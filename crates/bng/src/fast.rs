@@ -28,6 +28,7 @@ use crate::config::Config;
 pub fn why_not(config: &Config) -> Option<&'static str> {
     let reasons = [
         (config.nat.is_some(), "addresses are translated ([nat])"),
+        (config.port.iter().any(|port| port.on.is_some()), "ports share a device (on)"),
         (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
     ];
     reasons.into_iter().find(|(is, _)| *is).map(|(_, why)| why)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, BlockEvent, Nat};
+use dataplane::route::HasForwarding as _;
 use engine::{
     Arrival, Burst, Clock, Ctx, Departure, Env, Gateway, Io, Layout, Pipeline, PortId, Receiving, Room, Stats,
     SteerKey, TraceFilter,
@@ -652,6 +653,10 @@ impl Gateway for BroadbandGateway {
 
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
         self.state.directory.steer(port, packet)
+    }
+
+    fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
+        dataplane::shared::port_of(self.state.forwarding(), device, packet)
     }
 
     fn fall_asleep(&mut self) -> bool {

@@ -137,6 +137,7 @@ fn no_sockets(radius: &RadiusSection, error: &std::io::Error) -> StartError {
 impl Gateway for BngGateway {
     const NAME: &'static str = "bng";
     const TITLE: &'static str = "a broadband network gateway";
+    const SHARES_DEVICES: Result<(), &'static str> = Ok(());
     const VIEWS: &'static [View] = show::VIEWS;
     const LOG_TARGETS: &'static [&'static str] = &["ledger", "nat", "sessions"];
     const LIVE: &'static [LiveKey] = live::KEYS;

@@ -56,7 +56,7 @@ impl<const SCATTERED: bool> WithKernel<SCATTERED> {
         }
         let ports = config.port.len();
         let mut macs: Vec<([u8; 6], String)> = Vec::new();
-        for port in &config.port {
+        for port in config.port.iter().filter(|port| port.on.is_none()) {
             macs.push((mac(&port.uri)?, port.name.clone()));
         }
         for group in &config.group {

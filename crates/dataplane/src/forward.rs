@@ -115,6 +115,10 @@ pub struct PortView {
     pub verify_udp: bool,
     /// Whether it makes UDP checksums over IPv6 that are left to it.
     pub completes_udp6: bool,
+    /// The number of the port whose device it shares; none: it has its own.
+    pub on: Option<u8>,
+    /// Of ports with the same tags on one device, it has what is to no address of theirs.
+    pub has_rest: bool,
     /// The port has no link layer: every packet goes to this hardware address, and no neighbour is resolved.
     pub peer: Option<[u8; 6]>,
     /// The interface of the host that gets messages of routing protocols; none: they are dropped.
@@ -135,6 +139,8 @@ impl PortView {
         v6: Vec::new(),
         verify_udp: false,
         completes_udp6: false,
+        on: None,
+        has_rest: false,
         peer: None,
         host: None,
     };

@@ -44,6 +44,7 @@ pub mod receive;
 pub mod redirect;
 pub mod rewrite;
 pub mod route;
+pub mod shared;
 pub mod slow;
 pub mod unresolved;
 

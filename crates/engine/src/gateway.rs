@@ -82,6 +82,12 @@ pub trait Gateway: Send {
         None
     }
 
+    /// Which of the ports on the device of `device` a packet that came in there is for: `device` itself, or one that
+    /// [shares](frame::Caps::on) its device. Called for every packet of a device that is shared.
+    fn port_of(&self, device: PortId, _packet: &[u8]) -> PortId {
+        device
+    }
+
     /// The worker is about to sleep, as its [waker](Self::waker) shows by now: last look. False: there is work after all.
     fn fall_asleep(&mut self) -> bool {
         true

@@ -3,6 +3,7 @@
 mod cpu_meter; // CPU time beside cycles
 mod door; // a port, and what waits to leave by it
 mod elsewhere; // what is other workers', or comes in again
+mod logical; // ports that share a device
 mod moving; // a group that moves to or from this worker
 mod sleep; // without packets
 
@@ -25,7 +26,7 @@ use crate::reason::Drop;
 use crate::stats::{Io, Layout, Stats};
 use crate::trace::Tracer;
 use cpu_meter::CpuMeter;
-use door::Door;
+use door::{Door, queue, send};
 use elsewhere::to_ourselves;
 
 /// How a worker is to run.
@@ -91,7 +92,7 @@ impl<G: Gateway> Worker<G> {
     pub fn new(gateway: G, layout: Layout, pool: Pool, ports: Vec<Box<dyn Port>>, config: WorkerConfig) -> Self {
         Self {
             gateway,
-            ports: ports.into_iter().map(Door::new).collect(),
+            ports: Door::all(ports),
             env: Env {
                 pool,
                 now: config.time.now_ns(Tsc::cycles()),
@@ -275,6 +276,18 @@ impl<G: Gateway> Worker<G> {
             self.ports[id].empty_at = self.env.turn;
             return 0;
         }
+        let is_shared = self.ports[id].is_shared;
+        let bytes = if is_shared { self.receive_by_device::<C>(id) } else { self.receive::<C>(id) };
+        self.env.stats.add(Io::Bursts, 1);
+        self.env.stats.add(Io::RxPackets, received as u64);
+        self.env.stats.add(Io::RxBytes, bytes as u64);
+        spent.pipeline += Tsc::cycles().wrapping_sub(mid);
+        received
+    }
+
+    /// What came in for a port, to its owners and through the pipeline. Returns its bytes.
+    #[inline(always)]
+    fn receive<C: Clock>(&mut self, id: usize) -> usize {
         let mut bytes = 0;
         if self.hand_off.is_some() {
             bytes += self.hand_over(id as PortId);
@@ -287,11 +300,7 @@ impl<G: Gateway> Worker<G> {
             }
             self.process(|gateway, burst, env| gateway.receive::<C>(id as PortId, burst, env), Some(id));
         }
-        self.env.stats.add(Io::Bursts, 1);
-        self.env.stats.add(Io::RxPackets, received as u64);
-        self.env.stats.add(Io::RxBytes, bytes as u64);
-        spent.pipeline += Tsc::cycles().wrapping_sub(mid);
-        received
+        bytes
     }
 
     /// Another CPU wrote what came in: the lines with the headers are on their way here while the first packets are parsed.
@@ -377,12 +386,13 @@ impl<G: Gateway> Worker<G> {
         }
         let Env { pool, stats, .. } = &mut self.env;
         let again = &mut self.again;
-        self.burst.finish(|out, frame| match out.and_then(|port| self.ports.get_mut(usize::from(port))) {
-            Some(door) => door.queue(frame, pool, stats),
-            None => match out {
-                Some(out) => to_ourselves(out, frame, again, pool, stats),
-                None => pool.give(frame),
-            },
+        self.burst.finish(|out, frame| match out {
+            Some(out) => {
+                if let Err(frame) = queue(&mut self.ports, usize::from(out), frame, pool, stats) {
+                    to_ourselves(out, frame, again, pool, stats);
+                }
+            }
+            None => pool.give(frame),
         });
     }
 
@@ -404,20 +414,18 @@ impl<G: Gateway> Worker<G> {
         if originated > 0 {
             stats.add(Io::Originated, originated as u64);
             for (port, frame) in outbox.drain(..) {
-                match self.ports.get_mut(usize::from(port)) {
-                    Some(door) => door.queue(frame, pool, stats),
-                    None => {
-                        stats.drop_outside(drops::NO_ROUTE, frame.len());
-                        pool.give(frame);
-                    }
+                if let Err(frame) = queue(&mut self.ports, usize::from(port), frame, pool, stats) {
+                    stats.drop_outside(drops::NO_ROUTE, frame.len());
+                    pool.give(frame);
                 }
             }
         }
         let mut sent = originated + passed_on;
-        for door in &mut self.ports {
-            if !door.out.is_empty() {
-                sent += door.out.len();
-                door.send(pool, stats);
+        for id in 0..self.ports.len() {
+            let waiting = self.ports[id].out.len();
+            if waiting > 0 {
+                sent += waiting;
+                send(&mut self.ports, id, pool, stats);
             }
         }
         let kicked = self.kick_in_time(sent > 0, begin);

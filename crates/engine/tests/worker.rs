@@ -12,8 +12,10 @@ use engine::{
     Stage, StatsView, Steer, SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
 };
 use frame::{Arena, ArenaConfig, BURST, Batch, Caps, Pool, Port, PortCounters};
+use port::logical::Logical;
 use port::memory::{Memory, Wire};
 use proptest::prelude::*;
+use table::waker::Waker;
 
 /// A gateway's own reasons, beside the engine's.
 mod drops {
@@ -116,12 +118,13 @@ struct Plane {
     both: Both,
     seen: u64,
     panics: u32,
+    waker: Option<Waker>,
 }
 
 impl Plane {
     fn new() -> (Self, Layout) {
         let mut layout = Layout::default();
-        (Self { both: Both::new(&mut layout, &()), seen: 0, panics: 0 }, layout)
+        (Self { both: Both::new(&mut layout, &()), seen: 0, panics: 0, waker: None }, layout)
     }
 }
 
@@ -154,6 +157,14 @@ impl Gateway for Plane {
 
     fn steer_key(&self, _port: PortId, packet: &[u8]) -> Option<SteerKey> {
         packet.get(2).map(|byte| SteerKey::Id((*byte).into()))
+    }
+
+    fn waker(&self) -> Option<&Waker> {
+        self.waker.as_ref()
+    }
+
+    fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
+        packet.get(3).copied().unwrap_or(device)
     }
 }
 
@@ -230,6 +241,73 @@ fn a_full_port_is_counted_and_the_slots_come_back() {
     assert_eq!(drops_of(&stats), [("worker".to_owned(), drops::TX_FULL, 7, 420)]);
     assert_eq!((stats.io(Io::TxPackets), stats.io(Io::TxBytes), stats.missing()), (3, 180, 0));
     assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+}
+
+/// A worker whose second port is on the first one's device.
+fn on_one_device(arena: &Arc<Arena>) -> (Worker<Plane>, Wire) {
+    let wire = Wire::default();
+    let device = Memory::new("m", [2; 6], &wire);
+    let logical = Logical::new(&device.caps(), 0).0;
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(device), Box::new(logical)];
+    let (plane, layout) = Plane::new();
+    let (time, _) = Time::simulated(5);
+    let config = WorkerConfig { time, ..WorkerConfig::default() };
+    (Worker::new(plane, layout, Pool::new(arena, SLOTS), ports, config), wire)
+}
+
+#[test]
+fn packets_of_a_shared_device_go_to_the_port_they_are_for() {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let (mut worker, wire) = on_one_device(&arena);
+    // The last one's port is on no device of this worker's. Answers of each leave by the device, too.
+    for (first, port) in [(0, 0), (0, 1), (60, 1), (0, 1), (50, 1), (0, 9)] {
+        wire.send([first, 0, 0, port]);
+    }
+    drain(&mut worker);
+    let stats = worker.env().stats.view();
+    let sent = wire.received();
+    // By the device's own port first: those that came for the other one, and its answer.
+    assert_eq!(sent, [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 9], [60, 0, 0, 1]]);
+    assert_eq!(drops_of(&stats), [("both.obey".to_owned(), drops::GATE_CLOSED, 1, 4)]);
+    assert_eq!((stats.io(Io::RxPackets), stats.io(Io::TxPackets), stats.io(Io::Bursts), stats.missing()), (6, 5, 1, 0));
+    let counted: Vec<_> = worker.port_counters().iter().map(|port| (port.rx_packets, port.tx_packets)).collect();
+    assert_eq!(counted, [(6, 5), (4, 3)], "the device's are all of both");
+}
+
+#[test]
+fn a_full_device_is_counted_whoever_fills_it() {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let (mut worker, wire) = on_one_device(&arena);
+    wire.limit(Some(3));
+    // More than wait at a time: some are sent amid the pipeline.
+    (0..200).for_each(|n| wire.send([0, 0, 0, n % 2]));
+    drain(&mut worker);
+    let stats = worker.env().stats.view();
+    assert_eq!(drops_of(&stats), [("worker".to_owned(), drops::TX_FULL, 197, 788)]);
+    assert_eq!((stats.io(Io::TxPackets), stats.missing()), (3, 0));
+    assert_eq!(worker.port_counters().iter().map(|port| port.tx_full).collect::<Vec<_>>(), [197, 0]);
+    assert_eq!(worker.env().pool.free() + arena.in_depot(), SLOTS);
+}
+
+#[test]
+fn ports_that_share_a_device_have_nothing_to_wait_on() {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let device = Silent(Memory::new("m", [2; 6], &Wire::default()), UnixStream::pair().expect("sockets").into());
+    let logical = Logical::new(&device.caps(), 0).0;
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(device), Box::new(logical)];
+    let (mut plane, layout) = Plane::new();
+    plane.waker = Some(Waker::new().expect("a descriptor"));
+    let mut worker = Worker::new(plane, layout, Pool::new(&arena, 64), ports, WorkerConfig::default());
+    let (stats, stop) = (worker.env().stats.view(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(250));
+            stop.store(true, Ordering::Relaxed);
+        });
+        worker.run(&stop);
+    });
+    // A port with nothing to wait on would be looked at every 0.4 ms, some 600 times.
+    assert!(stats.io(Io::Sleeps) < 100, "{} sleeps", stats.io(Io::Sleeps));
 }
 
 /// How often a worker sleeps within a quarter of a second or more without packets, on ports that have nothing to wait on, and
@@ -566,6 +644,28 @@ fn a_full_hand_off_ring_is_counted() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_of_a_shared_device_are_conserved(
+        packets in proptest::collection::vec(proptest::collection::vec(0u8..250, 0..100), 0..400),
+        port in 0u8..3,
+        limit in proptest::option::of(0usize..200),
+    ) {
+        let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+        let (mut worker, wire) = on_one_device(&arena);
+        wire.limit(limit);
+        let sent = packets.len() as u64;
+        for (n, mut packet) in packets.into_iter().enumerate() {
+            packet.get_mut(3).into_iter().for_each(|byte: &mut u8| *byte = port.wrapping_add(n as u8) % 3);
+            wire.send(packet);
+        }
+        drain(&mut worker);
+        let stats = worker.env().stats.view();
+        prop_assert_eq!(stats.io(Io::RxPackets), sent);
+        prop_assert_eq!(stats.missing(), 0);
+        prop_assert_eq!(worker.env().pool.free() + arena.in_depot(), SLOTS);
+        prop_assert_eq!(wire.received().len() as u64, stats.io(Io::TxPackets));
+    }
 
     #[test]
     fn packets_and_slots_are_conserved(

@@ -28,6 +28,14 @@ pub trait Port: Send {
     /// Cheap when there is nothing to send.
     fn kick(&mut self, _pool: &mut Pool) {}
 
+    /// As [`tx_burst`](Self::tx_burst), by the device of another port, which this one [shares](Caps::on).
+    fn tx_burst_by(&mut self, device: &mut dyn Port, pool: &mut Pool, batch: &mut Batch) -> usize {
+        device.tx_burst(pool, batch)
+    }
+
+    /// Counts packets of this port's that came in by the device of another, which it [shares](Caps::on).
+    fn count_received(&mut self, _packets: u64, _bytes: u64) {}
+
     /// Packets accepted that wait for [`Port::kick`].
     fn unkicked(&self) -> usize {
         0
@@ -166,6 +174,8 @@ pub struct Caps {
     pub unsteered: Option<String>,
     /// Queues on which its device receives, of which the port has one; none: the device is not asked, or the port has all.
     pub queues: Option<u32>,
+    /// The number, among its worker's, of the port whose device this one shares; none: it has its own.
+    pub on: Option<u8>,
 }
 
 /// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker

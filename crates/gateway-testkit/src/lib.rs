@@ -11,6 +11,7 @@
 use dataplane::config::parse_mac;
 use frame::Caps;
 use gateway::routed::{Control, Plane, Routed, RoutedGateway, assemble};
+use gateway::shell::ports::device_of;
 use gateway::shell::{Gateway, Sections};
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,10 +41,12 @@ impl<R: Routed> Device<R> {
     pub fn new(config: R::Config) -> Result<Self, String> {
         RoutedGateway::<R>::check(&config).map_err(|error| error.to_string())?;
         let head = config.head();
-        let spec = |port: &gateway::shell::ports::PortEntry<'_>| {
-            Ok(PortSpec { name: port.name.to_owned(), mac: mac(port.uri)? })
-        };
-        let ports = head.ports.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
+        let ports = head.ports.iter().enumerate().map(|(n, port)| {
+            let device = device_of(&head.ports, n);
+            let mac = mac(head.ports[device].uri)?;
+            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
+        });
+        let ports = ports.collect::<Result<Vec<_>, String>>()?;
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (control, workers) = assemble::<R>(&config, &caps).map_err(|error| error.to_string())?;

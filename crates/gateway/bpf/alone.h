@@ -251,9 +251,12 @@ static __always_inline int alone(struct run *run)
 
 	run->port = bpf_map_lookup_elem(&ports, &interface);
 	run->config = bpf_map_lookup_elem(&config, &zero);
-	if (!run->config || !run->port || !run->port->role)
+	if (!run->config || !run->port)
 		return XDP_PASS;
 	__be16 type = type_behind_tags(run, data, end);
+
+	if (!run->port->role)
+		return XDP_PASS;
 	__u32 at = 14 + run->tags;
 	// Nobody is to be drawn to a gateway that does not come back.
 	int is_awaited = is_attended(run, bpf_ktime_get_ns());

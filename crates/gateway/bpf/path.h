@@ -22,7 +22,7 @@
 // Entries that are 1 here are as many as the loader says.
 SHARED(config, weir_config, 1);
 SHARED(cpus, weir_cpu, WEIR_CPUS);
-SHARED(ports, weir_port, WEIR_PORTS);
+SHARED(ports, weir_port, WEIR_PORTS + WEIR_LOGICAL);
 SHARED(instances, weir_instance, WEIR_INSTANCES);
 SHARED(neighbours, weir_link, WEIR_NEIGHBOURS);
 SHARED(instances6, weir_instance6, WEIR_INSTANCES);
@@ -87,6 +87,8 @@ struct udp {
 #define PROTO_TCP 6
 #define PROTO_UDP 17
 #define PROTO_ICMP6 58
+
+#define WEIR_BESIDE 3       /* ports on an interface that are looked at, beside the first one */
 
 // The longest link header: Ethernet with two tags.
 #define MOST_LINK 22
@@ -628,14 +630,10 @@ static __always_inline int is_martian6(const __u64 *source)
 	return (!source[0] && source[1] <= 1) || is_link_local6(source) || source[0] >> 56 == 0xff;
 }
 
-// Whether a frame has the port's tags, as many and no others; its network header's type.
-static __always_inline __be16 type_behind_tags(struct run *run, const void *data, const void *end)
+// What stands behind the tags of the port, if a frame has those: its network header's type, or that of one more tag.
+static __always_inline __be16 type_on_port(struct run *run, const void *data, const void *end)
 {
 	const struct weir_port *port = run->port;
-
-	// No packet is shorter, nor a header with two tags.
-	if (data + 38 > end)
-		return 0;
 	const __u32 *words = data + 12;
 
 	if (((words[0] ^ port->tag[0]) & port->tag_mask[0]) | ((words[1] ^ port->tag[1]) & port->tag_mask[1]))
@@ -644,6 +642,39 @@ static __always_inline __be16 type_behind_tags(struct run *run, const void *data
 	const void *behind = behind_tags((void *)data, run->tags);
 
 	return behind + 14 > end ? 0 : *(const __be16 *)(behind + 12);
+}
+
+static __always_inline int announces_tag(__be16 type)
+{
+	return type == bpf_htons(0x8100) || type == bpf_htons(0x88a8) || type == bpf_htons(0x9100);
+}
+
+// Whether a frame has the port's tags, as many and no others; its network header's type. Of several ports on an interface, the one
+// that it has the tags of is run->port from here on.
+static __always_inline __be16 type_behind_tags(struct run *run, const void *data, const void *end)
+{
+	// No packet is shorter, nor a header with two tags.
+	if (data + 38 > end)
+		return 0;
+	__be16 type = type_on_port(run, data, end);
+
+	if (LIKELY(type == bpf_htons(0x0800) || type == bpf_htons(0x86dd)))
+		return type;
+#pragma unroll
+	for (int n = 0; n < WEIR_BESIDE; n++) {
+		__u32 at = run->port->beside;
+
+		if ((type && !announces_tag(type)) || !at)
+			break;
+		at += WEIR_PORTS - 1;
+		struct weir_port *port = bpf_map_lookup_elem(&ports, &at);
+
+		if (!port)
+			return 0;
+		run->port = port;
+		type = type_on_port(run, data, end);
+	}
+	return type;
 }
 
 #endif

@@ -16,6 +16,7 @@
 #define WEIR_INSTANCES 16   /* network instances */
 #define WEIR_NEIGHBOURS 1024 /* buckets of neighbours on our links, a power of two */
 #define WEIR_PORTS 4096     /* interface indexes */
+#define WEIR_LOGICAL 256    /* ports on another's interface, behind those */
 #define WEIR_KEYS 8         /* entries of a bucket of the session index: a cache line of them */
 #define WEIR_CPUS 1024
 #define WEIR_MOVED 1024     /* sessions that were handed back and not seen yet, a power of two */
@@ -147,7 +148,8 @@ struct weir_port {
 	__u8 tags;              /* how many its frames carry */
 	__u8 any_mac;
 	__u8 mac[6];
-	__u16 number;           /* its place among the ports */
+	__u8 number;            /* its place among the ports */
+	__u8 beside;            /* the next port on the same interface: its number and 1; 0: there is none */
 	__u32 tag[2];
 	__u32 tag_mask[2];
 	__u32 v4[WEIR_ADDRESSES];

@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::shell::ports::PortEntry;
 pub use error::{LoadError, Wrong};
 use mistake::Mistake;
 use reader::Reader;
@@ -188,12 +189,12 @@ impl Text {
     ///
     /// # Errors
     /// [`LoadError`], pointing at the key.
-    pub(crate) fn check_machine<'a>(
+    pub(crate) fn check_machine(
         &self,
-        uris: impl Iterator<Item = &'a str>,
+        ports: &[PortEntry<'_>],
         workers: &dataplane::config::Workers,
     ) -> Result<(), LoadError> {
-        for (n, text) in uris.enumerate() {
+        for (n, text) in ports.iter().enumerate().filter(|(_, port)| port.on.is_none()).map(|(n, port)| (n, port.uri)) {
             let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
             let uri: port::Uri = match text.parse() {
                 Ok(uri) => uri,

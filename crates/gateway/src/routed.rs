@@ -161,6 +161,7 @@ impl<R: Routed> Gateway for RoutedGateway<R> {
     const LOG_TARGETS: &'static [&'static str] = R::LOG_TARGETS;
     const LIVE: &'static [LiveKey] = &[LiveKey { key: "route", help: "Forwarding tables are published anew." }];
     const EXAMPLES: &'static [&'static str] = R::EXAMPLES;
+    const SHARES_DEVICES: Result<(), &'static str> = Ok(());
     type Config = R::Config;
     type Product = Router<R>;
 

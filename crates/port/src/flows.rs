@@ -119,6 +119,13 @@ impl Flows {
         self
     }
 
+    /// With those of another port on the same device.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let add = |flows: Self, owned: &Owned| flows.with(owned.key, owned.tags, owned.ranges.iter().copied());
+        other.0.iter().fold(self, add)
+    }
+
     /// The rules, none of which overlaps another of its kind.
     pub fn rules(&self) -> Vec<FlowRule> {
         let mut rules = Vec::new();

@@ -36,6 +36,7 @@ pub mod helper;
 pub mod host;
 pub mod host_tap;
 pub mod iface;
+pub mod logical;
 pub mod memory;
 mod moderate;
 pub mod netns;

@@ -41,6 +41,17 @@ pub struct Offloads {
     pub complete_udp6: bool,
 }
 
+impl Offloads {
+    /// Those that either is.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            verify_udp: self.verify_udp || other.verify_udp,
+            complete_udp6: self.complete_udp6 || other.complete_udp6,
+        }
+    }
+}
+
 impl<'a> OpenContext<'a> {
     /// With wires of its own and subscribers spread by a hash.
     pub fn new(pool: &'a mut Pool) -> Self {

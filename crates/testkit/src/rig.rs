@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig, WorkerInit};
 use frame::{Arena, ArenaConfig, HostInterface, HostQueue, Pool, Port};
+use port::logical::Logical;
 use port::memory::{Memory, Wire};
 
 /// The hand of a simulated clock, in nanoseconds.
@@ -50,6 +51,8 @@ pub struct PortSpec {
     pub name: String,
     /// Its hardware address.
     pub mac: [u8; 6],
+    /// The number of the port whose device it shares; none: it has a wire of its own.
+    pub on: Option<usize>,
 }
 
 /// A host interface that takes everything, with so many packets a second for services; 0: none.
@@ -120,8 +123,32 @@ struct Member<G: Gateway> {
 /// most of what a rig tells is of the first.
 pub struct Rig<G: Gateway> {
     seats: Vec<Member<G>>,
+    /// Ports that share another's wire, and its number, by number.
+    on: Vec<Option<usize>>,
     clock: Clock,
     arena: Arc<Arena>,
+}
+
+/// A worker's ports, those that share another's device too.
+fn doors(ports: &[PortSpec], wires: &[(String, Wire)], pool: &mut Pool) -> Vec<Box<dyn Port>> {
+    let doors = DOORS.with_borrow(Clone::clone);
+    let mut door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| match (&doors, port.on) {
+        (_, Some(_)) => None,
+        (Some(doors), None) => Some(doors(port, wire, pool)),
+        (None, None) => Some(Box::new(Memory::new(&*port.name, port.mac, wire)) as Box<dyn Port>),
+    };
+    let devices: Vec<_> = ports.iter().zip(wires).map(&mut door).collect();
+    let caps: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.caps())).collect();
+    let both = devices.into_iter().zip(ports);
+    both.map(|(device, port)| match (device, port.on) {
+        (Some(device), _) => device,
+        (None, on) => {
+            let on = on.unwrap_or_default();
+            let device = caps.get(on).and_then(Option::as_ref).expect("a port is on one that has a device");
+            Box::new(Logical::new(device, on as u8).0) // a handful
+        }
+    })
+    .collect()
 }
 
 impl<G: Gateway> Rig<G> {
@@ -148,12 +175,7 @@ impl<G: Gateway> Rig<G> {
         let seat = |WorkerInit { plane, layout, hand_off }| {
             let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
             let mut pool = Pool::new(&arena, each);
-            let doors = DOORS.with_borrow(Clone::clone);
-            let mut door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| match &doors {
-                Some(doors) => doors(port, wire, &mut pool),
-                None => Box::new(Memory::new(&*port.name, port.mac, wire)),
-            };
-            let doors = ports.iter().zip(&wires).map(&mut door).collect();
+            let doors = doors(ports, &wires, &mut pool);
             let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
             let worker = Worker::new(plane, layout, pool, doors, config).with_hand_off(hand_off);
             let stats = worker.env().stats.view();
@@ -161,7 +183,8 @@ impl<G: Gateway> Rig<G> {
         };
         let seats: Vec<_> = crews.map(seat).collect();
         assert!(!seats.is_empty(), "a rig has a worker");
-        Self { seats, clock: clock.clone(), arena }
+        let on = ports.iter().map(|port| port.on).collect();
+        Self { seats, on, clock: clock.clone(), arena }
     }
 
     /// The gateway.
@@ -204,8 +227,13 @@ impl<G: Gateway> Rig<G> {
         &self.clock
     }
 
-    /// Its ports' names.
+    /// The names of its ports with a wire.
     pub fn ports(&self) -> impl Iterator<Item = &str> {
+        self.names().zip(&self.on).filter(|(_, on)| on.is_none()).map(|(name, _)| name)
+    }
+
+    /// Its ports' names, by number.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.seats[0].wires.iter().map(|(name, _)| &**name)
     }
 

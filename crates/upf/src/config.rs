@@ -278,6 +278,11 @@ impl Config {
             let help = "write [[port]] twice: one with role = \"access\", one with role = \"core\"";
             return Err(wrong(&[&"port"], "a user plane needs a port on either side", help));
         }
+        if let Some(n) = self.port.iter().position(|port| port.on.is_some() && port.fast_path != FastPathMode::Off) {
+            let what = format!("port \"{}\" has no device of its own", self.port[n].name);
+            let help = format!("say it at port \"{}\"", self.port[n].on.as_deref().unwrap_or_default());
+            return Err(wrong(&[&"port", &n, &"fast_path"], what, help));
+        }
         match self.port.iter().position(|port| port.mss.is_some_and(|mss| mss < 536)) {
             Some(n) => Err(wrong(&[&"port", &n, &"mss"], "a segment too small for TCP", "536 or more, such as 1360")),
             None => self.links().check(),
@@ -316,6 +321,11 @@ impl PortSection for Port {
 
     fn instance(&self) -> &str {
         self.instance()
+    }
+
+    /// What is to no address of the gateway's comes from networks: tunnels end in one.
+    fn has_rest(&self) -> bool {
+        self.role == Role::Core
     }
 
     /// The sums over whole packets of tunnels.

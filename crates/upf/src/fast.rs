@@ -33,6 +33,7 @@ use crate::config::Config;
 pub fn why_not(config: &Config) -> Option<&'static str> {
     let reasons = [
         (config.reassembly.is_some(), "fragments are put together ([reassembly])"),
+        (config.links().shares_a_link(), "ports on one device have the same VLAN (on)"),
         (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
     ];
     reasons.into_iter().find(|(is, _)| *is).map(|(_, why)| why)

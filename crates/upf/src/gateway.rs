@@ -6,6 +6,7 @@ use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, Nat};
 use dataplane::reassemble::Reassembly;
+use dataplane::route::HasForwarding as _;
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
 use gateway::fast_path::{Flows, InKernelSessions as _};
 use table::command::Inbox;
@@ -466,6 +467,11 @@ impl Gateway for UserPlane {
             }
         }
         crate::local::steer_key(packet, role, instance)
+    }
+
+    #[inline]
+    fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
+        dataplane::shared::port_of(self.state.forwarding(), device, packet)
     }
 
     fn fall_asleep(&mut self) -> bool {

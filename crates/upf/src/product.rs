@@ -109,6 +109,7 @@ impl Gateway for UpfGateway {
         include_str!("../../../examples/upf-embb.toml"),
         include_str!("../../../examples/upf-fanout.toml"),
     ];
+    const SHARES_DEVICES: Result<(), &'static str> = Ok(());
     const VIEWS: &'static [View] = show::VIEWS;
     const LIVE: &'static [LiveKey] = live::KEYS;
     const RUN_KEYS: &'static [RunKey] = &[N4_ADDRESS];

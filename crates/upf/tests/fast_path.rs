@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gateway::fast_path::InKernelSessions as _;
+use gateway::shell::Sections as _;
+use gateway::shell::ports::device_of;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
@@ -51,7 +53,8 @@ impl WithKernel {
         let room = Room { sessions: 1024, workers, counters, flows };
         let path = Arc::new(FastPath::load(room).map_err(|error| error.to_string())?);
         let ports = config.port.len();
-        let macs = config.port.iter().map(|port| Ok((mac(&port.uri)?, port.name.clone())));
+        let with_wire = config.port.iter().filter(|port| port.on.is_none());
+        let macs = with_wire.map(|port| Ok((mac(&port.uri)?, port.name.clone())));
         let macs = macs.collect::<Result<_, String>>()?;
         (0..ports as u8).for_each(|port| path.set_egress(port, LOOPBACK).expect("there is a loopback"));
         let zero_sum6 = config.gtpu.zero_checksum_over_ipv6;
@@ -87,14 +90,21 @@ impl WithKernel {
         });
     }
 
-    /// The program has the tables as they are, and the packets it gets next come in by that port.
+    /// The program has the tables as they are, and the packets it gets next come in by that port's device.
     fn publish(&mut self, port: usize) {
+        let head = self.user_space.config().head();
+        let device = |n: usize| device_of(&head.ports, n);
+        let ifindex = |n: usize| if device(n) == port { LOOPBACK } else { ELSEWHERE + device(n) as u32 };
         let ports = self.user_space.config().port.iter().enumerate();
-        let ifindex = |n: usize| if n == port { LOOPBACK } else { ELSEWHERE + n as u32 };
         let ports = ports.map(|(n, port)| Some(FastPort { ifindex: ifindex(n), role: port.role.into() })).collect();
         self.publisher.set_ports(ports);
         let plan = self.user_space.control().plan();
         self.publisher.publish(plan, &plan.compile());
+    }
+
+    /// The number of a port.
+    fn number(&self, port: &str) -> usize {
+        self.user_space.config().port.iter().position(|known| known.name == port).expect("a port there is")
     }
 
     /// How many packets the program has forwarded or dropped.
@@ -121,8 +131,7 @@ impl Subject for WithKernel {
     }
 
     fn send(&mut self, port: &str, packet: &[u8]) {
-        let number = self.ports().iter().position(|name| name == port).expect("a port there is");
-        self.publish(number);
+        self.publish(self.number(port));
         // A session that was handed back has stayed long enough.
         self.enter();
         let run = if (14..LONGEST).contains(&packet.len()) {
@@ -267,6 +276,9 @@ const KERNELS: &[&str] = &[
     "downlink/zero_checksum_over_ipv6",
     "link/vlan_port",
     "link/stacked_ports",
+    "one_device/a_stack_and_a_vlan",
+    "one_device/a_vlan_and_none",
+    "one_device/two_vlans",
     "selection/filters_for_ipv6",
     "uplink/ipv4_over_ipv6",
     "uplink/ipv6_over_ipv4",
@@ -395,7 +407,7 @@ fn alone<const N: usize>(case: &golden_cases::Case, lists: [&[(usize, Vec<u8>)];
     let (mut answered, mut faults) = ([0; N], Vec::new());
     let inputs = lists.into_iter().enumerate().flat_map(|(n, list)| list.iter().map(move |input| (n, input)));
     for (n, (port, packet)) in inputs.filter(|(_, (_, packet))| (14..LONGEST).contains(&packet.len())) {
-        device.publish(*port);
+        device.publish(device.number(&ports[*port]));
         let run = device.path.alone().expect("loaded").test_run(packet).expect("the kernel runs it");
         device.user_space.send(&ports[*port], packet);
         device.user_space.settle();

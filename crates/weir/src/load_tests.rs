@@ -115,20 +115,113 @@ const CASES: &[Case] = &[
     case(("[workers]\ncount = 1\n", "workers = 3\n"), 4, "workers", "workers = 3", &["the number 3", "a section"]),
 ];
 
+/// The same with both ports on one device.
+const SHARED: &[Case] = &[
+    case(
+        ("on = \"n3\"", "on = \"n6\""),
+        16,
+        "port.1.on",
+        "on = \"n6\"",
+        &["\"n6\" is on itself", "a port with a uri: n3"],
+    ),
+    case(
+        ("on = \"n3\"", "on = \"n9\""),
+        16,
+        "port.1.on",
+        "on = \"n9\"",
+        &["no port is called \"n9\"", "a port with a uri: n3"],
+    ),
+    case(
+        ("uri = \"memory:n3\"", "on = \"n6\""),
+        9,
+        "port.0.on",
+        "on = \"n6\"",
+        &["\"n6\" has no device of its own: it is on port \"n3\"", "uri = \"packet:eth0\""],
+    ),
+    case(
+        ("on = \"n3\"", "on = \"n3\"\nuri = \"memory:n6\""),
+        17,
+        "port.1.uri",
+        "uri = \"memory:n6\"",
+        &["on the device of port \"n3\", and has one of its own", "leave uri or on out"],
+    ),
+    case(
+        ("uri = \"memory:n3\"\n", ""),
+        7,
+        "port.0",
+        "[[port]]",
+        &["`uri` is missing", "uri = \"packet:eth0\"", "on = "],
+    ),
+    case(("\"memory:n3\"", "\"tun:n3\""), 16, "port.1.on", "on = \"n3\"", &["\"n3\" has no link layer"]),
+    case(
+        ("vlan = 60", "claim_interface = true\nvlan = 60"),
+        18,
+        "port.1.claim_interface",
+        "claim_interface = true",
+        &["no device of its own", "say it at port \"n3\""],
+    ),
+    case(
+        ("vlan = 60", "fast_path = \"auto\"\nvlan = 60"),
+        18,
+        "port.1.fast_path",
+        "fast_path = \"auto\"",
+        &["no device of its own", "say it at port \"n3\""],
+    ),
+    case(
+        (
+            "role = \"core\"\nvlan = 60",
+            "role = \"access\"\nvlan = 30\naddresses = [\"10.0.9.1/24\"]\n[[port]]\nname = \"n9\"\nuri = \"memory:n9\"\nrole = \"core\"",
+        ),
+        18,
+        "port.1.vlan",
+        "vlan = 30",
+        &["the same VLAN as port \"n3\", on the same device", "such as vlan = 100"],
+    ),
+    case(
+        ("vlan = 60\naddresses = [\"10.0.6.1/24\"]", "vlan = 30\naddresses = [\"10.0.3.1/24\"]"),
+        19,
+        "port.1.addresses",
+        "addresses = [\"10.0.3.1/24\"]",
+        &["has address 10.0.3.1 too", "its own address, or its own vlan"],
+    ),
+];
+
+#[test]
+fn what_cannot_share_a_device_is_refused() {
+    let good = GOOD
+        .replace("uri = \"memory:n6\"\nrole = \"core\"", "on = \"n3\"\nrole = \"core\"\nvlan = 60")
+        .replace("role = \"access\"", "role = \"access\"\nvlan = 30")
+        .replace(", \"fd00:6::1/64\"", "");
+    assert!(of(&good).is_ok(), "{:?}", of(&good).err());
+    for case in SHARED {
+        assert!(good.contains(case.from), "{}", case.from);
+        let wrong = match of(&good.replacen(case.from, case.to, 1)) {
+            Err(LoadError::Wrong(wrong)) => *wrong,
+            other => panic!("{}: {:?}", case.to, other.err()),
+        };
+        case.judge(&wrong);
+    }
+}
+
+impl Case {
+    fn judge(&self, wrong: &Wrong) {
+        let shown = wrong.drawn(false, 100);
+        assert_eq!((wrong.line(), wrong.key.as_str()), (self.line, self.key), "{shown}");
+        let marked = &wrong.source.text[wrong.span.clone()];
+        assert!(marked.contains(self.marked) || self.marked.contains(marked), "marked is {marked:?}:\n{shown}");
+        assert!(shown.contains(&format!("gw.toml:{}:", self.line)), "{shown}");
+        assert!(shown.contains('─') && shown.contains("help:"), "{shown}");
+        let said = format!("{} {}", wrong.what, wrong.help.as_deref().unwrap_or_default());
+        for word in self.words {
+            assert!(said.contains(word), "{word:?} is not in {said:?}");
+        }
+    }
+}
+
 #[test]
 fn a_mistake_names_file_line_key_and_cure() {
     for case in CASES {
-        let wrong = spoilt(case.from, case.to);
-        let shown = wrong.drawn(false, 100);
-        assert_eq!((wrong.line(), wrong.key.as_str()), (case.line, case.key), "{shown}");
-        let marked = &wrong.source.text[wrong.span.clone()];
-        assert!(marked.contains(case.marked) || case.marked.contains(marked), "marked is {marked:?}:\n{shown}");
-        assert!(shown.contains(&format!("gw.toml:{}:", case.line)), "{shown}");
-        assert!(shown.contains('─') && shown.contains("help:"), "{shown}");
-        let said = format!("{} {}", wrong.what, wrong.help.as_deref().unwrap_or_default());
-        for word in case.words {
-            assert!(said.contains(word), "{word:?} is not in {said:?}");
-        }
+        case.judge(&spoilt(case.from, case.to));
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use dataplane::config::{ConfigError, wrong};
 
+use gateway::fast_path::FastPathMode;
 use gateway::shell::Sections;
 
 use super::{CORE, Config, Group, Layout, Nat, ParkSection, Port, Role};
@@ -74,6 +75,18 @@ impl Config {
                 };
                 let what = format!("port \"{}\" has role access: it has no core side", port.name);
                 return Err(wrong(&[&"port", &n, &key], what, "leave it out, or role = \"hybrid\""));
+            }
+            if port.on.is_some() && *role != Role::Core {
+                let what = format!("port \"{}\" has lines: those are of a port with a device of its own", port.name);
+                return Err(wrong(
+                    &[&"port", &n, &"on"],
+                    what,
+                    "a uri here, and on = \"…\" at ports with role = \"core\"",
+                ));
+            }
+            if let Some(on) = port.on.as_ref().filter(|_| port.fast_path != FastPathMode::Off) {
+                let what = format!("port \"{}\" has no device of its own", port.name);
+                return Err(wrong(&[&"port", &n, &"fast_path"], what, format!("say it at port \"{on}\"")));
             }
             if port.mss.is_some_and(|mss| mss < 536) {
                 return Err(wrong(&[&"port", &n, &"mss"], "too small for TCP", "536 or more (RFC 9293, 3.7.1)"));

@@ -19,8 +19,8 @@ pub use self::lists::{Lists, Numbers};
 use self::subscribers::Seen;
 use super::ShapePlan;
 use super::{
-    Accounted, Config, ConfigError, GardenPlan, Group, LineFraming, Model, Profile, Proxy, Role, Vlans, parse_mac,
-    parse_prefix, parse_rate, wrong,
+    Accounted, Config, ConfigError, GardenPlan, Group, LineFraming, Model, Port, Profile, Proxy, Role, Vlans,
+    parse_mac, parse_prefix, parse_rate, wrong,
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
@@ -382,8 +382,11 @@ impl Config {
             let (name, s) = (&self.group[n].name, group.s_vlans);
             for port in &group.ports {
                 let own = &self.port[usize::from(*port)];
-                if own.role == Role::Hybrid && s.offset(own.vlan.as_ref().map_or(0, VlanStack::outermost)).is_some() {
-                    let what = format!("frames of the core side of port \"{}\" are in the range", own.name);
+                let has_core = |port: &&Port| port.role == Role::Hybrid && port.name == own.name;
+                let is_on_it = |port: &&Port| has_core(port) || port.on.as_ref() == Some(&own.name);
+                let is_within = |port: &&Port| s.offset(port.vlan.as_ref().map_or(0, VlanStack::outermost)).is_some();
+                if let Some(core) = self.port.iter().filter(is_on_it).find(is_within) {
+                    let what = format!("frames of the core side of port \"{}\" are in the range", core.name);
                     return Err(wrong(&[&"group", &n, &"s_vlans"], what, "leave the port's own VLAN out of the group"));
                 }
             }

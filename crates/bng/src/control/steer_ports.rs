@@ -10,7 +10,8 @@
 
 use dataplane::forward::InstanceId;
 use engine::Owner;
-use gateway::shell::flows::{change, is_any_steered};
+use gateway::shell::Sections as _;
+use gateway::shell::flows::{by_device, change, is_any_steered};
 use port::{Steer, steer_anew};
 
 use super::Control;
@@ -116,6 +117,7 @@ impl Control {
         let directory = Directory::new(&self.config, &self.layout, self.nat.as_ref());
         // Owners of which none can be made were refused before.
         let flows = directory.map(|directory| directory.flows()).unwrap_or_default();
+        let flows = by_device(&self.config.head().ports, &flows);
         let devices = change(self.config.port.iter().map(|port| &*port.uri), &flows);
         let changed = steer_anew(&self.port_steering()).map(drop).and(devices);
         if let Err(error) = changed {

@@ -21,6 +21,8 @@ use bng::sessions::{Environment, Stored};
 use dataplane::config::parse_mac;
 use engine::Gateway as _;
 use frame::Caps;
+use gateway::shell::Sections as _;
+use gateway::shell::ports::device_of;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Memories, PortSpec, Rig, host_services};
@@ -46,8 +48,13 @@ pub fn mac(uri: &str) -> Result<[u8; 6], String> {
 
 impl Device {
     pub fn new(config: &Config) -> Result<Self, String> {
-        let spec = |port: &bng::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
-        let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
+        let head = config.head();
+        let ports = head.ports.iter().enumerate().map(|(n, port)| {
+            let device = device_of(&head.ports, n);
+            let mac = mac(head.ports[device].uri)?;
+            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
+        });
+        let ports = ports.collect::<Result<Vec<_>, String>>()?;
         let caps = |(port, entry): (&PortSpec, &bng::config::Port)| {
             let host = host_services(entry.host_packets_per_second);
             Caps { kind: "memory", mac: port.mac, mtu: 1500, host, ..Caps::default() }

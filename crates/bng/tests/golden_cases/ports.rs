@@ -2,7 +2,7 @@
 
 use super::*;
 
-testkit::cases! { hybrid_port, core_vlan, two_vrfs, address_outside_slices, several_next_hops }
+testkit::cases! { hybrid_port, two_cores_on_one_device, core_vlan, two_vrfs, address_outside_slices, several_next_hops }
 
 const HYBRID: Ipv4Addr = Ipv4Addr::new(100, 68, 0, 10);
 
@@ -23,6 +23,38 @@ fn hybrid_port() -> Case {
         .expect("hyb", &core(HYBRID_MAC, ROUTER_MAC, &up(HYBRID, 63)))
         .expect("hyb", &core(HYBRID_MAC, ROUTER_MAC, &up(HYBRID, 31)))
         .punts("hybrid_access", 2)
+}
+
+fn two_cores_on_one_device() -> Case {
+    let line = |from, to, packet: &Packet| eth(from, to).service_vlan(500).vlan(1).carrying(packet);
+    let core = |id, from, to, packet: &Packet| eth(from, to).vlan(id).carrying(packet);
+    let mut ports: toml::Table = BASE.parse().unwrap();
+    let second = r#"name = "core2"
+        on = "hyb"
+        role = "core"
+        vlan = 20
+        addresses = ["198.18.2.1/24"]"#;
+    let all = ports["port"].as_array_mut().unwrap();
+    all.push(second.parse::<toml::Table>().unwrap().into());
+    let port = toml::Table::from_iter([("port".to_owned(), ports["port"].clone())]);
+    case("Lines and two VLANs of the core on one interface: what is to subscribers comes by either, their own leaves by the routes.")
+        .with(&toml::to_string(&port).unwrap())
+        .with(
+            r#"
+            route = [ { to = "0.0.0.0/0", via = "198.18.2.254" } ]
+            neighbour = [
+              { port = "hyb", address = "198.18.1.254", mac = "02:00:00:00:02:02" },
+              { port = "core2", address = "198.18.2.254", mac = "02:00:00:00:02:02" },
+            ]
+            "#,
+        )
+        .send("hyb", &line(SUB_MAC, HYBRID_MAC, &up(HYBRID, 64)))
+        .send("hyb", &core(10, ROUTER_MAC, HYBRID_MAC, &down(HYBRID, 64)))
+        .send("hyb", &core(20, ROUTER_MAC, HYBRID_MAC, &down(HYBRID, 32)))
+        .expect("hyb", &core(20, HYBRID_MAC, ROUTER_MAC, &up(HYBRID, 63)))
+        .expect("hyb", &line(HYBRID_MAC, SUB_MAC, &down(HYBRID, 63)))
+        .expect("hyb", &line(HYBRID_MAC, SUB_MAC, &down(HYBRID, 31)))
+        .punts("hybrid_access", 1)
 }
 
 fn core_vlan() -> Case {

@@ -40,7 +40,7 @@ fn mac(uri: &str) -> Result<[u8; 6], String> {
 
 impl Device {
     fn new(config: &Config) -> Result<Self, String> {
-        let spec = |port: &cmts::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
+        let spec = |port: &cmts::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)?, on: None });
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
         let caps = |(port, entry): (&PortSpec, &cmts::config::Port)| {
             let host = host_services(entry.host_packets_per_second);

@@ -188,7 +188,8 @@ pub const NOW: u64 = 1_000_000_000;
 
 /// Workers before memory wires.
 pub fn rig(config: &Config, seats: Vec<WorkerInit>, clock: &Clock) -> Rig<CableGateway> {
-    let ports = config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0 });
+    let ports =
+        config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0, on: None });
     let ports: Vec<_> = ports.collect();
     Rig::among(seats, &ports, Memories { slots: config.frames.packet_buffers, slot_bytes: 2048 }, clock)
 }

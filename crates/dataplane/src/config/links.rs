@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use frame::Caps;
 use wire::Mac;
+use wire::ethernet::Tags;
 
 use super::{ConfigError, Neighbour, Route, VlanStack, parse_mac, parse_prefix, wrong};
 use crate::forward::{self, InstanceId, Plan, PortView, Via};
@@ -36,6 +37,10 @@ pub struct Link<'a> {
     pub addresses: &'a [String],
     /// It has no link layer, and needs no address of ours.
     pub point_to_point: bool,
+    /// The port whose device it shares.
+    pub on: Option<&'a str>,
+    /// Of ports with the same tags on one device it has what is to no address of theirs.
+    pub has_rest: bool,
     /// VLAN tags of its frames.
     pub vlan: Option<&'a VlanStack>,
     /// The priority code point of its tags on output, by class selector (DSCP / 8); none: 0.
@@ -48,7 +53,29 @@ pub struct Link<'a> {
     pub host_packets_per_second: u32,
 }
 
+/// Whether two ports have one device and the same tags there. Tags that are invalid are told on their own.
+fn is_same_link(one: &Link<'_>, other: &Link<'_>) -> bool {
+    let tags = |port: &Link<'_>| port.vlan.and_then(|vlan| vlan.tags().ok()).unwrap_or_default();
+    one.on.unwrap_or(one.name) == other.on.unwrap_or(other.name) && same_ids(tags(one), tags(other))
+}
+
+/// Whether stacks of tags have the same identifiers: their types are not looked at when they are received.
+fn same_ids(one: Tags, other: Tags) -> bool {
+    let ids = |tags| match tags {
+        Tags::None => [None; 2],
+        Tags::One(tag) => [Some(tag.vlan.id()), None],
+        Tags::Two(outer, inner) => [Some(outer.vlan.id()), Some(inner.vlan.id())],
+    };
+    ids(one) == ids(other)
+}
+
 impl Links<'_> {
+    /// Whether two ports have one device and the same tags, so that only addresses tell them apart.
+    pub fn shares_a_link(&self) -> bool {
+        let is_not_alone = |(n, port)| self.ports[..n].iter().any(|other| is_same_link(other, port));
+        self.ports.iter().enumerate().any(is_not_alone)
+    }
+
     /// Checks all that needs no interface.
     ///
     /// # Errors
@@ -87,7 +114,33 @@ impl Links<'_> {
         if port.mtu.is_some_and(|m| m < 576) {
             return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
         }
+        self.check_shared(n, port)?;
         self.check_host_interface(n, port)
+    }
+
+    /// Ports that share a device are told apart by their tags, or, where those are the same, by their addresses.
+    fn check_shared(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
+        let mut before = self.ports[..n].iter().filter(|other| is_same_link(other, port));
+        let Some(other) = before.next() else { return Ok(()) };
+        if port.has_rest == other.has_rest || before.next().is_some() {
+            let key = if port.vlan.is_some() { "vlan" } else { "on" };
+            let what =
+                format!("port \"{}\" has the same VLAN as port \"{}\", on the same device", port.name, other.name);
+            return Err(wrong(&[&"port", &n, &key], what, "give each its own, such as vlan = 100"));
+        }
+        let own = |text: &String| parse_prefix(text).map(|(address, _)| address);
+        let both = port
+            .addresses
+            .iter()
+            .filter_map(own)
+            .find(|address| other.addresses.iter().filter_map(own).any(|other| other == *address));
+        match both {
+            Some(address) => {
+                let what = format!("port \"{}\" has address {address} too, and the same VLAN and device", other.name);
+                Err(wrong(&[&"port", &n, &"addresses"], what, "give each its own address, or its own vlan"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A host interface is a name of Linux's, its own port's only, beside a port with link layer and addresses.
@@ -259,6 +312,8 @@ impl Links<'_> {
             pcp: port.pcp.unwrap_or_default(),
             mtu: if mtu == 0 { 1500 } else { mtu },
             instance: self.number(port.instance),
+            on: port.on.and_then(|on| self.ports.iter().position(|other| other.name == on)).map(|on| on as u8),
+            has_rest: port.has_rest,
             peer: caps.peer.filter(|_| port.point_to_point),
             host: caps.host.clone(),
             completes_udp6: caps.completes_udp6,

@@ -170,7 +170,7 @@ impl Plane {
 
     /// Its two ports.
     pub fn ports() -> [PortSpec; 2] {
-        ["inside", "outside"].map(|name| PortSpec { name: name.into(), mac: [2; 6] })
+        ["inside", "outside"].map(|name| PortSpec { name: name.into(), mac: [2; 6], on: None })
     }
 }
 

@@ -177,7 +177,9 @@ impl<G: Gateway> Worker<G> {
         let call = self.gateway.waker().map(Waker::fd);
         fds.partial |= call.is_none();
         fds.add(call, Source::Call);
-        for (n, door) in self.ports.iter().enumerate().filter(|_| packets_wake) {
+        // Those that share a device wait with it.
+        let devices = self.ports.iter().enumerate().filter(|(_, door)| door.on.is_none());
+        for (n, door) in devices.filter(|_| packets_wake) {
             let (packets, change) = (door.port.wait_fd(), door.port.change_fd());
             // While its interface is gone, a port waits for another.
             fds.partial |= packets.is_none() && change.is_none();

@@ -33,8 +33,10 @@ pub enum FastPathMode {
 pub struct WantedPort<'a> {
     /// What the configuration calls it.
     pub name: &'a str,
-    /// What it is.
+    /// What it is; empty of one on another's device.
     pub uri: &'a str,
+    /// The port whose device it shares.
+    pub on: Option<&'a str>,
     /// Whether it is to have the program.
     pub mode: FastPathMode,
     /// Its side.
@@ -59,6 +61,12 @@ pub struct Wants<'a> {
 impl Wants<'_> {
     fn has_any(&self) -> bool {
         self.ports.iter().any(|port| port.mode != FastPathMode::Off)
+    }
+
+    /// The numbers of port `n` and of those that share its device.
+    fn on_device_of(&self, n: usize) -> Vec<usize> {
+        let is_on_it = |other: &(usize, &WantedPort<'_>)| other.0 == n || other.1.on == Some(self.ports[n].name);
+        self.ports.iter().enumerate().filter(is_on_it).map(|(n, _)| n).collect()
     }
 
     /// Tells why there is none, or that the gateway does not start.
@@ -157,7 +165,8 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
         tracing::info!(target: "port", event = "refused_not_counted", "{error}");
     }
     let mut ports = vec![None; wants.ports.len()];
-    for (n, port) in wants.ports.iter().enumerate().filter(|(_, port)| port.mode != FastPathMode::Off) {
+    let devices = wants.ports.iter().enumerate().filter(|(_, port)| port.on.is_none());
+    for (n, port) in devices.filter(|(_, port)| port.mode != FastPathMode::Off) {
         let said = |error: &dyn std::fmt::Display| format!("port \"{}\": {error}", port.name);
         let uri: Uri = port.uri.parse().map_err(|error| said(&error))?;
         if uri.kind() != "xdp" {
@@ -173,8 +182,9 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
         }
         shared.set_user_space(hook.ifindex, hook.rest.as_fd()).map_err(|error| said(&error))?;
         let here = Netns::open(netns).map_err(|error| said(&error))?;
-        let set = here.within(|| shared.set_egress(n as u8, hook.ifindex)).map_err(|error| said(&error))?;
-        set.map_err(|error| said(&error))?;
+        let on_it = wants.on_device_of(n);
+        let set = here.within(|| on_it.iter().try_for_each(|n| shared.set_egress(*n as u8, hook.ifindex)));
+        set.map_err(|error| said(&error))?.map_err(|error| said(&error))?;
         let (_, netns_inode) = here.id().map_err(|error| said(&error))?;
         shared.count_refused(port.name, hook.ifindex, netns_inode);
         if let Some((keep, _)) = wants.keep
@@ -184,7 +194,9 @@ fn attach<P: AsRef<FastPath>>(wants: &Wants<'_>, path: P) -> Result<Attached<P>,
             shared.take_name(&folder.join(wants.gateway)).map_err(|error| said(&error))?;
             shared.set_keep(keep);
         }
-        ports[n] = Some(FastPort { ifindex: hook.ifindex, role: port.side });
+        for n in on_it {
+            ports[n] = Some(FastPort { ifindex: hook.ifindex, role: wants.ports[n].side });
+        }
     }
     Ok(Attached { path: Arc::new(path), ports })
 }

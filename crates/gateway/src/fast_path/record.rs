@@ -44,6 +44,9 @@ pub const ACCESS: u32 = 1;
 pub const CORE: u32 = 2;
 pub const HYBRID: u32 = 3;
 
+/// Interface indexes that ports are found by. Ports on another's interface stand behind those, by their own number.
+pub const INTERFACES: usize = 4096;
+
 /// Values of [`Route::kind`].
 pub const TO_USER: u32 = 0;
 pub const GATEWAY: u32 = 1;
@@ -114,9 +117,9 @@ fast_path_records! {
     Neighbour6 { address: [u64; 2], port: u32, spare: [u32; 3], next: Next, }
     /// The same in IPv6.
     Link6 { neighbours: [Neighbour6; WAYS], }
-    /// A port, by its interface's number. Tags are words as they lie in a frame, the outer one first.
+    /// A port, by its interface's number or, on another's interface, its own. `beside`: the next one there, its number and 1. Tags are words as they lie in a frame, the outer one first.
     Port {
-        role: u32, instance: u16, tags: u8, any_mac: u8, mac: [u8; 6], number: u16, tag: [u32; 2], tag_mask: [u32; 2],
+        role: u32, instance: u16, tags: u8, any_mac: u8, mac: [u8; 6], number: u8, beside: u8, tag: [u32; 2], tag_mask: [u32; 2],
         v4: [u32; ADDRESSES], v6: [[u64; 2]; ADDRESSES6],
     }
 }

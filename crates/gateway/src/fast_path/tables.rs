@@ -8,15 +8,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dataplane::forward::{Forwarding, Hop, Plan, Via, prefix4};
+use dataplane::forward::{Forwarding, Hop, Plan, PortView, Via, prefix4};
 use port::bpf::SharedWords;
 use wire::ethernet::{HEADER_LEN, TAG_LEN, Tags};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::FastPath;
 use super::record::{
-    ACCESS, ADDRESSES, ADDRESSES6, CORE, GATEWAY, HYBRID, Instance, Link, NEIGHBOURS, Neighbour, Neighbour6, Next,
-    ON_LINK, Port, ROUTES, Route, TO_USER,
+    ACCESS, ADDRESSES, ADDRESSES6, CORE, GATEWAY, HYBRID, INTERFACES, Instance, Link, NEIGHBOURS, Neighbour,
+    Neighbour6, Next, ON_LINK, Port, ROUTES, Route, TO_USER,
 };
 
 impl FastPath {
@@ -234,45 +234,61 @@ impl<P: AsRef<FastPath>> Publisher<P> {
         links.into_iter().map(|(at, link)| (at, link.as_bytes().to_vec())).collect()
     }
 
+    /// Ports by their interface; where several are on one, each leads to the next.
     fn interfaces(&self, tables: &Forwarding) -> Vec<(usize, Vec<u8>)> {
-        let both = self.ports.iter().zip(&tables.ports).enumerate();
-        let entry = |(number, (port, view)): (usize, (&Option<FastPort>, &dataplane::forward::PortView))| {
-            let port = (*port)?;
-            let mut entry = Port::new_zeroed();
-            // What the program does not look at keeps a port to itself.
-            let is_few = view.v4.len() <= ADDRESSES && view.v6.len() <= ADDRESSES6;
-            if is_few && !view.verify_udp && (view.peer.is_none() || port.role == Side::Access) {
-                entry.role = match port.role {
-                    Side::Access => ACCESS,
-                    Side::Core => CORE,
-                    Side::Hybrid => HYBRID,
-                };
-                entry.number = number as u16; // ports are numbered by 8 bits
-                entry.instance = view.instance;
-                entry.any_mac = u8::from(view.mac == [0; 6]);
-                entry.mac = view.mac;
-                let tags = match view.tags {
-                    Tags::None => [None; 2],
-                    Tags::One(tag) => [Some(tag), None],
-                    Tags::Two(outside, inside) => [Some(outside), Some(inside)],
-                };
-                for (n, tag) in tags.into_iter().flatten().enumerate() {
-                    let [kind, vlan] = [tag.kind, tag.vlan.id()].map(u16::to_be_bytes);
-                    entry.tag[n] = u32::from_ne_bytes([kind[0], kind[1], vlan[0], vlan[1]]);
-                    entry.tag_mask[n] = u32::from_ne_bytes([0xff, 0xff, 0x0f, 0xff]);
-                    entry.tags += 1;
-                }
-                entry.v4.iter_mut().zip(&view.v4).for_each(|(to, (address, _))| *to = *address);
-                entry.v6.iter_mut().zip(&view.v6).for_each(|(to, (address, _))| *to = halves(*address));
+        let mut on: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, (port, view)) in self.ports.iter().zip(&tables.ports).enumerate() {
+            let Some(port) = port else { continue };
+            let numbers = on.entry(port.ifindex).or_default();
+            // The one that has the interface leads to the others.
+            numbers.insert(if view.on.is_none() { 0 } else { numbers.len() }, number);
+        }
+        let mut entries: HashMap<usize, Vec<u8>> = HashMap::new();
+        for (ifindex, numbers) in on.into_iter().filter(|(ifindex, _)| (*ifindex as usize) < INTERFACES) {
+            for (n, number) in numbers.iter().enumerate() {
+                let beside = numbers.get(n + 1).map_or(0, |next| (next + 1) as u8); // fewer than 255 ports
+                let at = if n == 0 { ifindex as usize } else { INTERFACES + number };
+                let Some((Some(port), view)) = self.ports.get(*number).zip(tables.ports.get(*number)) else { continue };
+                let entry = Port { beside, ..interface(*number, port.role, view) };
+                entries.insert(at, entry.as_bytes().to_vec());
             }
-            Some((port.ifindex as usize, entry.as_bytes().to_vec()))
-        };
-        let mut entries: HashMap<usize, Vec<u8>> = both.filter_map(entry).collect();
+        }
         for at in self.by_interface.0.keys() {
             entries.entry(*at).or_insert_with(|| Port::new_zeroed().as_bytes().to_vec());
         }
         entries.into_iter().collect()
     }
+}
+
+/// A port as the program has it.
+fn interface(number: usize, side: Side, view: &PortView) -> Port {
+    let mut entry = Port { number: number as u8, ..Port::new_zeroed() }; // ports are numbered by 8 bits
+    let tags = match view.tags {
+        Tags::None => [None; 2],
+        Tags::One(tag) => [Some(tag), None],
+        Tags::Two(outside, inside) => [Some(outside), Some(inside)],
+    };
+    for (n, tag) in tags.into_iter().flatten().enumerate() {
+        let [kind, vlan] = [tag.kind, tag.vlan.id()].map(u16::to_be_bytes);
+        entry.tag[n] = u32::from_ne_bytes([kind[0], kind[1], vlan[0], vlan[1]]);
+        entry.tag_mask[n] = u32::from_ne_bytes([0xff, 0xff, 0x0f, 0xff]);
+        entry.tags += 1;
+    }
+    // What the program does not look at keeps a port to itself.
+    let is_few = view.v4.len() <= ADDRESSES && view.v6.len() <= ADDRESSES6;
+    if is_few && !view.verify_udp && (view.peer.is_none() || side == Side::Access) {
+        entry.role = match side {
+            Side::Access => ACCESS,
+            Side::Core => CORE,
+            Side::Hybrid => HYBRID,
+        };
+        entry.instance = view.instance;
+        entry.any_mac = u8::from(view.mac == [0; 6]);
+        entry.mac = view.mac;
+        entry.v4.iter_mut().zip(&view.v4).for_each(|(to, (address, _))| *to = *address);
+        entry.v6.iter_mut().zip(&view.v6).for_each(|(to, (address, _))| *to = halves(*address));
+    }
+    entry
 }
 
 /// An IPv6 address in two halves.

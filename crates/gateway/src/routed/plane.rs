@@ -1,6 +1,6 @@
 //! A worker's gateway.
 
-use dataplane::parse;
+use dataplane::{parse, shared};
 use engine::{Burst, Clock, Ctx, Env, PortId, SteerKey, TraceFilter};
 use table::command::Inbox;
 use table::waker::Waker;
@@ -126,6 +126,11 @@ impl<R: Routed> engine::Gateway for Plane<R> {
     fn steer_key(&self, _port: PortId, packet: &[u8]) -> Option<SteerKey> {
         let l3 = Outer::parse(packet).ok()?.l3;
         R::owner(&self.state.own, packet.get(usize::from(l3)..)?).map(SteerKey::Owner)
+    }
+
+    #[inline]
+    fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
+        shared::port_of(self.state.tables.in_hand(), device, packet)
     }
 
     fn fall_asleep(&mut self) -> bool {

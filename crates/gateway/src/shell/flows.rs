@@ -5,6 +5,8 @@ use engine::Steer;
 use port::PortError;
 pub use port::flows::{FlowKey, Flows};
 
+use super::ports::{PortEntry, device_of};
+
 /// Packets to addresses of a network instance, behind that many tags.
 pub fn to_addresses(flows: Flows, tags: u8, instance: u16, owners: &Steer) -> Flows {
     let v4 = owners.v4().iter().filter(|range| range.0 == instance);
@@ -20,6 +22,16 @@ pub fn to_addresses(flows: Flows, tags: u8, instance: u16, owners: &Steer) -> Fl
 pub fn with_ids(flows: Flows, tags: u8, keys: &[FlowKey], owners: &Steer) -> Flows {
     let ranges = || owners.ids().iter().map(|(first, last, owner)| ((*first).into(), (*last).into(), *owner));
     keys.iter().fold(flows, |flows, key| flows.with(*key, tags, ranges()))
+}
+
+/// What each device is to steer by that has ports, of whose `flows` each has its own: in the order of the ports.
+pub fn by_device(ports: &[PortEntry<'_>], flows: &[Flows]) -> Vec<Flows> {
+    let mut devices = vec![Flows::default(); ports.len()];
+    for (n, flows) in flows.iter().enumerate().take(ports.len()) {
+        let device = device_of(ports, n);
+        devices[device] = std::mem::take(&mut devices[device]).and(flows);
+    }
+    devices
 }
 
 /// Whether the device of one of those ports steers.

@@ -66,8 +66,10 @@ impl WorkerEnds {
 pub struct PortName {
     /// `[[port]] name`.
     pub name: String,
-    /// `[[port]] uri`.
+    /// `[[port]] uri`, or `on n3`.
     pub uri: String,
+    /// It shares another port's device.
+    pub is_logical: bool,
     /// Its side of the gateway.
     pub role: &'static str,
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use frame::{Batch, Caps, Pool, Port, PortCounters, PortHandover, flags};
+use port::logical::Share;
 use std::os::fd::BorrowedFd;
 
 /// What was seen of a port.
@@ -25,7 +26,11 @@ pub struct Seen {
 
 /// The reading side.
 #[derive(Clone)]
-pub struct PortStatsReader(Arc<PortStats>);
+pub struct PortStatsReader {
+    stats: Arc<PortStats>,
+    /// Of a port that shares a device: that device's, and what the configuration calls its port.
+    device: Option<(Arc<PortStats>, Arc<str>)>,
+}
 
 struct PortStats {
     wanted: AtomicBool,
@@ -41,6 +46,8 @@ struct PortStats {
 pub struct ObservedPort {
     port: Box<dyn Port>,
     stats: Arc<PortStats>,
+    /// What of its device's packets are other ports'.
+    shares: Vec<Arc<Share>>,
     /// Sent with a checksum that was left to another port, and could not be completed.
     unfinished: u64,
 }
@@ -53,20 +60,25 @@ const HANDING: Duration = Duration::from_secs(1);
 impl ObservedPort {
     /// The port, and a reader of its counters.
     pub fn new(port: Box<dyn Port>) -> (Self, PortStatsReader) {
+        Self::sharing(port, Vec::new())
+    }
+
+    /// As [`new`](Self::new), of a port whose device others have a share of.
+    pub(super) fn sharing(port: Box<dyn Port>, shares: Vec<Arc<Share>>) -> (Self, PortStatsReader) {
         let (wanted, hands_over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (seen, handed) = (Mutex::default(), Mutex::default());
         let stats = PortStats { wanted, completes: AtomicBool::new(false), seen, hands_over, handed };
         let stats = Arc::new(stats);
-        let mut observed = Self { port, stats: stats.clone(), unfinished: 0 };
+        let mut observed = Self { port, stats: stats.clone(), shares, unfinished: 0 };
         observed.show();
-        (observed, PortStatsReader(stats))
+        (observed, PortStatsReader { stats, device: None })
     }
 
     #[cold]
     fn show(&mut self) {
         let mut extras = Vec::new();
         self.extras(&mut |name, value| extras.push((name, value)));
-        let (caps, counters, held) = (self.port.caps(), self.port.counters(), self.port.held());
+        let (caps, counters, held) = (self.port.caps(), self.counters(), self.port.held());
         *self.stats.lock() = Seen { caps, counters, extras, held };
         if self.stats.hands_over.swap(false, Ordering::Relaxed) {
             *self.stats.handed.lock().unwrap_or_else(|e| e.into_inner()) = Some(self.port.hand_over());
@@ -95,19 +107,34 @@ impl PortStats {
 }
 
 impl PortStatsReader {
+    /// Of a port that shares that device, which has that name.
+    pub(super) fn on(self, device: Option<(&str, &Self)>) -> Self {
+        Self { device: device.map(|(name, reader)| (reader.stats.clone(), name.into())), ..self }
+    }
+
     /// Asks for a fresh look.
     pub fn ask(&self) {
-        self.0.wanted.store(true, Ordering::Relaxed);
+        self.stats.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// What was seen last. What can change of a shared device is as that has it.
+    fn last(&self) -> Seen {
+        let mut seen = self.stats.lock().clone();
+        if let Some((device, name)) = &self.device {
+            let Caps { link, mac, mtu, .. } = device.lock().caps;
+            seen.caps = Caps { link, mac, mtu, detail: format!("on {name}"), ..seen.caps };
+        }
+        seen
     }
 
     /// What another process needs to go on with the port; `nudge` has its worker make a turn. None: it made none.
     pub fn hand_over(&self, nudge: impl FnOnce()) -> Option<Result<PortHandover, String>> {
-        self.0.hands_over.store(true, Ordering::Relaxed);
-        self.0.wanted.store(true, Ordering::Release);
+        self.stats.hands_over.store(true, Ordering::Relaxed);
+        self.stats.wanted.store(true, Ordering::Release);
         nudge();
         let until = Instant::now() + HANDING;
         loop {
-            let handed = self.0.handed.lock().unwrap_or_else(|e| e.into_inner()).take();
+            let handed = self.stats.handed.lock().unwrap_or_else(|e| e.into_inner()).take();
             if handed.is_some() || Instant::now() >= until {
                 return handed;
             }
@@ -117,22 +144,22 @@ impl PortStatsReader {
 
     /// From now on the port completes checksums that were left to another.
     pub(super) fn complete_checksums(&self) {
-        self.0.completes.store(true, Ordering::Relaxed);
+        self.stats.completes.store(true, Ordering::Relaxed);
     }
 
     /// What was seen last. Does not wait.
     pub fn seen(&self) -> Seen {
-        self.0.lock().clone()
+        self.last()
     }
 
     /// What there was to see after the last [`PortStatsReader::ask`], waiting a little for it; or the last that was seen, of a
     /// worker that has ended or is busy beyond measure.
     pub fn look(&self) -> Seen {
         let until = Instant::now() + PATIENCE;
-        while self.0.wanted.load(Ordering::Acquire) && Instant::now() < until {
+        while self.stats.wanted.load(Ordering::Acquire) && Instant::now() < until {
             std::thread::sleep(Duration::from_micros(200));
         }
-        self.0.lock().clone()
+        self.last()
     }
 }
 
@@ -151,6 +178,16 @@ impl Port for ObservedPort {
     }
 
     #[inline]
+    fn tx_burst_by(&mut self, device: &mut dyn Port, pool: &mut Pool, batch: &mut Batch) -> usize {
+        self.port.tx_burst_by(device, pool, batch)
+    }
+
+    #[inline]
+    fn count_received(&mut self, packets: u64, bytes: u64) {
+        self.port.count_received(packets, bytes);
+    }
+
+    #[inline]
     fn service(&mut self, pool: &mut Pool) {
         self.port.service(pool);
         if self.stats.wanted.load(Ordering::Relaxed) {
@@ -163,7 +200,9 @@ impl Port for ObservedPort {
     }
 
     fn counters(&self) -> PortCounters {
-        self.port.counters()
+        let mut counters = self.port.counters();
+        self.shares.iter().for_each(|share| share.take_out_of(&mut counters));
+        counters
     }
 
     fn extras(&self, tell: &mut dyn FnMut(&'static str, u64)) {

@@ -10,8 +10,10 @@ use dataplane::config::parse_prefix;
 use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port, PortHandover};
 use port::flows::Flows;
 use port::host::{HostUse, Sharing};
+use port::logical::{Logical, Share};
 use port::{Offloads, OpenContext, PortError, Steer, Uri, Wires};
 
+use super::flows::by_device;
 use super::hand_over::shares_memory;
 use super::port_stats::{ObservedPort, PortStatsReader};
 use crate::load::{LoadError, Text};
@@ -54,16 +56,38 @@ fn queues_not_served(workers: &[&[Caps]]) -> Vec<(usize, u32, u32)> {
 }
 
 impl WorkerPorts {
-    fn add(&mut self, port: Box<dyn Port>) {
-        let (observed, reader) = ObservedPort::new(port);
-        self.caps.push(observed.caps());
-        self.port_stats.push(reader);
-        self.ports.push(Box::new(observed));
+    /// Of those ports, none of entries that share another's device, which is open.
+    fn of(entries: &[PortEntry<'_>], mut devices: Vec<Option<Box<dyn Port>>>) -> Self {
+        let mut shares: Vec<Vec<Arc<Share>>> = devices.iter().map(|_| Vec::new()).collect();
+        let mut ports: Vec<Option<Box<dyn Port>>> = Vec::new();
+        for n in 0..entries.len() {
+            let on = device_of(entries, n);
+            let device = devices.get(on).and_then(Option::as_ref).filter(|_| on != n).map(|device| device.caps());
+            ports.push(device.map(|device| {
+                let (port, share) = Logical::new(&device, on as u8); // fewer than 256 ports
+                shares[on].push(share);
+                Box::new(port) as Box<dyn Port>
+            }));
+        }
+        let mut all = Self::default();
+        let mut readers: Vec<(usize, PortStatsReader)> = Vec::new();
+        for (n, logical) in ports.into_iter().enumerate() {
+            let Some(port) = logical.or_else(|| devices[n].take()) else { continue };
+            let (observed, reader) = ObservedPort::sharing(port, std::mem::take(&mut shares[n]));
+            all.caps.push(observed.caps());
+            all.ports.push(Box::new(observed));
+            readers.push((device_of(entries, n), reader));
+        }
+        for (n, (on, reader)) in readers.iter().enumerate() {
+            let device = readers.get(*on).filter(|_| *on != n).map(|(_, device)| (entries[*on].name, device));
+            all.port_stats.push(reader.clone().on(device));
+        }
+        all
     }
 
     /// Reports ports whose devices were to give each worker its own packets, and do not.
     pub(super) fn report_unsteered(&self, entries: &[PortEntry<'_>]) {
-        for (entry, port) in entries.iter().zip(&self.ports) {
+        for (entry, port) in entries.iter().zip(&self.ports).filter(|(entry, _)| entry.on.is_none()) {
             if let Some(why) = port.caps().unsteered {
                 tracing::warn!(
                     target: "port", event = "flow_rules_refused", port = entry.name, why,
@@ -82,21 +106,37 @@ impl WorkerPorts {
         }
     }
 
-    /// Adds a port that another process handed over; `of` is the worker's number, and how many there are.
+    /// The ports of one worker that another process handed over: `of` is the worker's number, and how many there are; `handed`
+    /// are those with a device, in order.
     ///
     /// # Errors
-    /// As [`port::take_over`].
+    /// As [`port::take_over`]; or one is missing.
     pub fn take_over(
-        &mut self,
-        entry: &PortEntry<'_>,
+        entries: &[PortEntry<'_>],
         of: (u16, u16),
         steer: &Steer,
-        (arena, handed): (&Arc<Arena>, PortHandover),
-    ) -> Result<(), PortError> {
-        let uri = named(entry.uri, of.0, of.1).parse::<Uri>()?;
-        self.add(port::take_over(&uri, steer, arena, handed)?);
-        Ok(())
+        arena: &Arc<Arena>,
+        handed: &mut impl Iterator<Item = PortHandover>,
+    ) -> Result<Self, PortsError> {
+        let mut devices = Vec::new();
+        for entry in entries {
+            if entry.on.is_some() {
+                devices.push(None);
+                continue;
+            }
+            let refused = |source| PortsError::Port { name: entry.name.to_owned(), source };
+            let handed = handed.next().ok_or_else(|| refused(not_handed_over(entry.uri)))?;
+            let uri = named(entry.uri, of.0, of.1).parse::<Uri>().map_err(refused)?;
+            devices.push(Some(port::take_over(&uri, steer, arena, handed).map_err(refused)?));
+        }
+        Ok(Self::of(entries, devices))
     }
+}
+
+/// The number of the port whose device entry `n` has: its own, or that of the one it is on.
+pub fn device_of(entries: &[PortEntry<'_>], n: usize) -> usize {
+    let on = entries.get(n).and_then(|entry| entry.on);
+    on.and_then(|on| entries.iter().position(|other| other.name == on)).unwrap_or(n)
 }
 
 /// The running gateway has not sent a port.
@@ -124,8 +164,10 @@ pub enum PortsError {
 pub struct PortEntry<'p> {
     /// What the configuration calls it.
     pub name: &'p str,
-    /// What it is.
+    /// What it is; empty of one that shares another's device.
     pub uri: &'p str,
+    /// The port whose device it shares.
+    pub on: Option<&'p str>,
     /// Its side of the gateway.
     pub role: &'static str,
     /// Our addresses on it.
@@ -179,11 +221,16 @@ impl Place<'_> {
         (steer, flows): (Steer, &[Flows]),
         pool: &mut Pool,
     ) -> Result<WorkerPorts, PortsError> {
-        let mut ports = WorkerPorts::default();
+        let flows = by_device(entries, flows);
+        let mut devices = Vec::new();
         let (wires, worker) = (self.wires.clone(), self.worker);
         let mut cx = OpenContext { wires, steer, worker, ..OpenContext::new(pool) };
         for (n, entry) in entries.iter().enumerate() {
             let PortEntry { name, uri, .. } = *entry;
+            if entry.on.is_some() {
+                devices.push(None);
+                continue;
+            }
             let failed = |error: PortError| match error {
                 PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
                     let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
@@ -197,23 +244,29 @@ impl Place<'_> {
                 Sharing::None => HostUse::default(),
                 _ => HostUse::of(&uri).map_err(failed)?,
             };
-            if let Some(what) = entry.harm(sharing, &used, uri.target()) {
+            let of_device = || entries.iter().enumerate().filter(|(other, _)| device_of(entries, *other) == n);
+            if let Some(what) = of_device().find_map(|(_, entry)| entry.harm(sharing, &used, uri.target())) {
                 let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
                 let help = "name an interface of the gateway's own, or, if nothing of the host's depends on this one \
                             (you may be connected by it), say claim_interface = true";
                 return Err(self.text.at(&path, what, help).into());
             }
-            cx.offloads = entry.offloads;
-            cx.flows = flows.get(n).cloned().unwrap_or_default();
-            let port = port::open(&uri, &mut cx).map_err(failed)?;
-            ports.add(port);
+            cx.offloads = of_device().fold(Offloads::default(), |all, (_, entry)| all.and(entry.offloads));
+            cx.flows = flows[n].clone();
+            devices.push(Some(port::open(&uri, &mut cx).map_err(failed)?));
         }
+        let ports = WorkerPorts::of(entries, devices);
         ports.complete_what_others_leave();
         Ok(ports)
     }
 }
 
 impl PortEntry<'_> {
+    /// Where its packets come from: a URI, or another port's device.
+    pub(super) fn place(&self) -> String {
+        self.on.map_or_else(|| self.uri.to_owned(), |on| format!("on {on}"))
+    }
+
     /// What opening the port would do to the host, if anything that is not allowed.
     fn harm(&self, sharing: Sharing, used: &HostUse, interface: &str) -> Option<String> {
         if self.claim_interface || sharing == Sharing::None {
@@ -285,6 +338,7 @@ mod tests {
         let entry = |claim_interface| PortEntry {
             name: "n3",
             uri: "xdp:eth0",
+            on: None,
             role: "access",
             addresses: &addresses,
             claim_interface,

@@ -101,7 +101,7 @@ impl Opened {
     pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
         let head = loaded.config.head();
         let (slots, slot_bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
-        let arena = ports::arena(ports::arena_config(head.frames), head.ports.iter().map(|port| port.uri));
+        let arena = ports::arena(ports::arena_config(head.frames), head.uris());
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = head.workers.count;
         let flows = if workers > 1 { G::flows(&loaded.config) } else { Vec::new() };
@@ -175,7 +175,8 @@ impl Opened {
         let rest = Rest::new(waker.clone(), sockets);
         let name = |port: &ports::PortEntry<'_>| PortName {
             name: port.name.to_owned(),
-            uri: port.uri.to_owned(),
+            uri: port.place(),
+            is_logical: port.on.is_some(),
             role: port.role,
         };
         let names = head.ports.iter().map(name);

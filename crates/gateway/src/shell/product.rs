@@ -71,6 +71,13 @@ pub struct Loaded<G: Gateway> {
     pub warnings: Vec<Warning>,
 }
 
+impl<'a> Head<'a> {
+    /// The URIs of its ports' devices, in order.
+    pub fn uris(&self) -> impl Iterator<Item = &'a str> {
+        self.ports.iter().filter(|port| port.on.is_none()).map(|port| port.uri)
+    }
+}
+
 impl<G: Gateway> Loaded<G> {
     /// The configuration a text holds.
     ///
@@ -82,7 +89,7 @@ impl<G: Gateway> Loaded<G> {
         let mut loaded = Self { config, text, warnings };
         loaded.check()?;
         let head = loaded.config.head();
-        loaded.text.check_machine(head.ports.iter().map(|port| port.uri), head.workers)?;
+        loaded.text.check_machine(&head.ports, head.workers)?;
         let former = loaded.text.former_modes(head.ports.iter().map(|port| port.uri));
         loaded.warnings.extend(former);
         Ok(loaded)
@@ -128,6 +135,11 @@ pub trait Gateway: Sized + 'static {
     const LOG_TARGETS: &'static [&'static str] = &[];
     /// Keys of its own sections that have a new name; the former ones are read for one release.
     const RENAMED: &'static [Rename] = &[];
+    /// Whether several ports may share one device (`[[port]] on`).
+    ///
+    /// # Errors
+    /// They may not, and what can be done instead.
+    const SHARES_DEVICES: Result<(), &'static str> = Err("give each port a uri of its own");
     /// Keys that a reload applies while it runs, beside those of the shell.
     const LIVE: &'static [LiveKey] = &[];
     /// Configurations that sections of the reference (`weir config reference`) are quoted from.

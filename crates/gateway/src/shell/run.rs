@@ -107,7 +107,7 @@ fn start<G: Gateway>(
     stop: &Stop,
 ) -> anyhow::Result<Option<(Running<G>, Option<Instant>)>> {
     let (config, head) = (&loaded.config, loaded.config.head());
-    let uris = || head.ports.iter().map(|port| port.uri);
+    let uris = || head.uris();
     let host = host_uris(head.ports.iter());
     let all = ports::of_all(uris(), head.workers.count).chain(host.iter().cloned());
     let certified = certified_of::<G>(loaded)?;
@@ -217,7 +217,10 @@ impl<G: Gateway> BegunWith<G> {
 
 /// NUMA nodes of its ports and of CPUs: before privileges are given up.
 fn nodes_of(head: &Head<'_>) -> numa::Nodes {
-    numa::Nodes::read(Path::new(numa::SYS), head.ports.iter().map(|port| (port.name, port.uri)))
+    numa::Nodes::read(
+        Path::new(numa::SYS),
+        head.ports.iter().filter(|port| port.on.is_none()).map(|port| (port.name, port.uri)),
+    )
 }
 
 /// The certificate that a configuration names, and the allowance counters of its interfaces: before privileges are given up.
@@ -225,7 +228,7 @@ fn certified_of<G: Gateway>(loaded: &Loaded<G>) -> anyhow::Result<Option<(Certif
     let head = loaded.config.head();
     let Some(section) = head.certificate else { return Ok(None) };
     let certified = Certified::read(section, G::NAME, head.workers.count)?;
-    Ok(Some((certified, OfDrivers::of(head.ports.iter().map(|port| port.uri)))))
+    Ok(Some((certified, OfDrivers::of(head.uris()))))
 }
 
 /// Compares a gateway with its certificate, if it has one.

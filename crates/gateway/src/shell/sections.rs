@@ -32,8 +32,56 @@ pub trait Sections {
         }
         let head = self.head();
         head.workers.check(head.frames)?;
+        check_devices(&head.ports, G::SHARES_DEVICES)?;
         head.log.check(G::LOG_TARGETS)
     }
+}
+
+/// Checks that each port has a device: its own, or that of another one.
+fn check_devices(ports: &[PortEntry<'_>], are_shared: Result<(), &'static str>) -> Result<(), ConfigError> {
+    for (n, port) in ports.iter().enumerate() {
+        let at = |key: &str, what: String, help: String| Err(wrong(&[&"port", &n, &key], what, help));
+        let name = port.name;
+        let Some(on) = port.on else {
+            if port.uri.is_empty() {
+                let help = "write uri = \"packet:eth0\", or on = \"…\", the name of the port whose device it shares";
+                return Err(wrong(&[&"port", &n], format!("`uri` is missing: port \"{name}\" has no device"), help));
+            }
+            continue;
+        };
+        if let Err(instead) = are_shared {
+            return at("on", format!("ports of this gateway share no device: \"{name}\""), instead.to_owned());
+        }
+        if !port.uri.is_empty() {
+            let what = format!("port \"{name}\" is on the device of port \"{on}\", and has one of its own");
+            return at("uri", what, "leave uri or on out".to_owned());
+        }
+        let devices = ports.iter().filter(|other| other.on.is_none() && other.name != name).map(|other| other.name);
+        let help = match devices.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "uri = \"packet:eth0\"".to_owned(),
+            names => format!("a port with a uri: {names}"),
+        };
+        if on == name {
+            return at("on", format!("port \"{name}\" is on itself"), help);
+        }
+        match ports.iter().find(|other| other.name == on) {
+            None => return at("on", format!("no port is called \"{on}\""), help),
+            Some(PortEntry { on: Some(device), .. }) => {
+                let what = format!("port \"{on}\" has no device of its own: it is on port \"{device}\"");
+                return at("on", what, help);
+            }
+            Some(device) if device.uri.starts_with("tun:") => {
+                let what = format!("port \"{on}\" has no link layer, and so no VLANs to tell ports apart by");
+                return at("on", what, help);
+            }
+            Some(_) => {}
+        }
+        if port.claim_interface {
+            let what = format!("port \"{name}\" has no device of its own");
+            return at("claim_interface", what, format!("say it at port \"{on}\""));
+        }
+    }
+    Ok(())
 }
 
 /// The keys of a `[[port]]` section that ports of every gateway have: what [`port_section!`](crate::port_section) declares.
@@ -58,6 +106,11 @@ pub trait PortSection: PortKeys {
         Offloads::default()
     }
 
+    /// Of ports with the same VLAN on one device, whether it has what is to no address of theirs; only one of two can.
+    fn has_rest(&self) -> bool {
+        false
+    }
+
     /// Whether nothing on it has a hardware address that would be asked for.
     fn point_to_point(&self) -> bool {
         self.keys().uri.starts_with("tun:")
@@ -70,7 +123,8 @@ pub trait PortSection: PortKeys {
 
     /// Its link, as neighbours and routes see it.
     fn link(&self) -> Link<'_> {
-        Link { instance: self.instance(), point_to_point: self.point_to_point(), ..self.link_keys() }
+        let (instance, point_to_point, has_rest) = (self.instance(), self.point_to_point(), self.has_rest());
+        Link { instance, point_to_point, has_rest, ..self.link_keys() }
     }
 }
 
@@ -86,7 +140,11 @@ macro_rules! port_section {
             /// What the rest of the configuration calls it.
             pub name: String,
             /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
+            #[serde(default, skip_serializing_if = "String::is_empty")]
             pub uri: String,
+            /// Instead of `uri`: the port whose device it shares. Ports on one device are told apart by their `vlan`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub on: Option<String>,
             $($own)*
             /// Take the interface though the host's default route leads by it or the host has addresses on it: what the host
             /// sends and receives there is cut off.
@@ -121,6 +179,7 @@ macro_rules! port_section {
                 $crate::shell::ports::PortEntry {
                     name: &self.name,
                     uri: &self.uri,
+                    on: self.on.as_deref(),
                     role: "",
                     addresses: &self.addresses,
                     claim_interface: self.claim_interface,
@@ -137,6 +196,8 @@ macro_rules! port_section {
                     instance: "",
                     addresses: &self.addresses,
                     point_to_point: false,
+                    on: self.on.as_deref(),
+                    has_rest: false,
                     vlan: self.vlan.as_ref(),
                     pcp: self.pcp,
                     mtu: self.mtu,

@@ -14,7 +14,13 @@ use crate::control::Control;
 use crate::fast::{FastPath, Publisher, Room, why_not};
 
 fn wanted(port: &Port) -> WantedPort<'_> {
-    WantedPort { name: &port.name, uri: &port.uri, mode: port.fast_path, side: port.role.into() }
+    WantedPort {
+        name: &port.name,
+        uri: &port.uri,
+        on: port.on.as_deref(),
+        mode: port.fast_path,
+        side: port.role.into(),
+    }
 }
 
 /// What the configuration wants.

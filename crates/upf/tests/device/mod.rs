@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use dataplane::forward::InstanceId;
 use engine::Gateway as _;
 use frame::Caps;
+use gateway::shell::Sections as _;
+use gateway::shell::ports::device_of;
 use port::Uri;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
@@ -69,8 +71,13 @@ fn named(usage: &Usage) -> [(&'static str, u64); 6] {
 impl Device {
     /// The user plane of a configuration, started: what it announces is put aside.
     pub fn new(config: Config) -> Result<Self, String> {
-        let spec = |port: &upf::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
-        let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
+        let head = config.head();
+        let ports = head.ports.iter().enumerate().map(|(n, port)| {
+            let device = device_of(&head.ports, n);
+            let mac = mac(head.ports[device].uri)?;
+            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
+        });
+        let ports = ports.collect::<Result<Vec<_>, String>>()?;
         let completes_udp6 = testkit::offloads::completes_udp6();
         let caps =
             |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, completes_udp6, ..Caps::default() };
@@ -193,7 +200,7 @@ impl Device {
             }
         }
         for worker in self.rig.workers() {
-            for (port, seen) in self.rig.ports().zip(worker.port_counters()) {
+            for (port, seen) in self.rig.names().zip(worker.port_counters()) {
                 let told_elsewhere = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes"];
                 let lost = seen.named().into_iter().filter(|(name, _)| !told_elsewhere.contains(name));
                 lost.for_each(|(name, value)| put(format!("port.{port}.{name}"), value));

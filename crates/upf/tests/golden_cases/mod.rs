@@ -16,6 +16,7 @@ pub mod malformed;
 pub mod messages;
 pub mod nat;
 pub mod neighbours;
+pub mod one_device;
 pub mod quality;
 pub mod reassembly;
 pub mod routing;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Case> {
         messages::all,
         icmp::all,
         neighbours::all,
+        one_device::all,
         buffering::all,
         sessions::all,
         nat::all,

@@ -127,7 +127,10 @@ impl Bench {
     fn made(base: &str, more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
         let config = parsed(base, more);
         let mac = |side| [2, 0, 0, 0, side, 1];
-        let ports = [PortSpec { name: "n3".into(), mac: mac(3) }, PortSpec { name: "n6".into(), mac: mac(6) }];
+        let ports = [
+            PortSpec { name: "n3".into(), mac: mac(3), on: None },
+            PortSpec { name: "n6".into(), mac: mac(6), on: None },
+        ];
         let caps = ports.iter().map(|port| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() });
         let (mut control, mut seats) = assemble(&config, &caps.collect::<Vec<_>>()).expect("a gateway");
         let mut seat = seats.pop().expect("one worker");

@@ -216,7 +216,9 @@ fn admit<P: Product>(product: &P, stream: &UnixStream, asked: &RawRequest) -> Re
     }
     let mut ports = Vec::new();
     for (worker, ends) in (0..).zip(shell.workers()) {
-        for (port, reader) in shell.port_names().iter().zip(&ends.port_stats) {
+        let both = shell.port_names().iter().zip(&ends.port_stats);
+        // Those on another's device come with it.
+        for (port, reader) in both.filter(|(port, _)| !port.is_logical) {
             match reader.hand_over(|| ends.nudge()) {
                 Some(Ok(handed)) => {
                     let note = PortNote { worker, name: port.name.clone(), text: handed.text.clone() };

@@ -16,7 +16,7 @@ use serde_json::Value;
 use table::hint::thread_cpu_ns;
 use wire::Mac;
 
-use super::super::ports::{self, PortsError, WorkerPorts};
+use super::super::ports::{self, WorkerPorts};
 use super::super::process::{Opened, Process, StartError};
 use super::super::product::{Gateway, Head, Loaded, Product};
 use super::super::sections::Sections;
@@ -54,9 +54,8 @@ fn question<G: Gateway>(head: &Head<'_>) -> Question {
         layout: G::Product::STATE_LAYOUT,
         gateway: G::NAME.to_owned(),
         workers: head.workers.count,
-        ports: head.ports.iter().map(|port| (port.name.to_owned(), port.uri.to_owned())).collect(),
-        buffers: shares_memory(head.ports.iter().map(|port| port.uri))
-            .then_some((head.frames.packet_buffers, head.frames.packet_buffer_bytes)),
+        ports: head.ports.iter().map(|port| (port.name.to_owned(), port.place())).collect(),
+        buffers: shares_memory(head.uris()).then_some((head.frames.packet_buffers, head.frames.packet_buffer_bytes)),
     }
 }
 
@@ -135,22 +134,17 @@ impl Taker {
         let config = ports::arena_config(head.frames);
         let arena = match self.memory.take() {
             Some(memory) => Arena::of_file(config, memory),
-            None => ports::arena(config, head.ports.iter().map(|port| port.uri)),
+            None => ports::arena(config, head.uris()),
         };
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes, source })?;
         let (workers, steer) = (head.workers.count, G::steer(&loaded.config));
-        let mut handed = std::mem::take(&mut self.ports).into_iter();
+        let mut handed = std::mem::take(&mut self.ports).into_iter().map(|(_, handed)| handed);
         port::set_borrowed(true);
         let mut opened = Vec::new();
         for worker in 0..workers {
             let share = slots.saturating_sub(G::spare_buffers(&loaded.config)) as usize / usize::from(workers.max(1));
             let pool = Pool::new(&arena, share);
-            let mut of_worker = WorkerPorts::default();
-            for entry in &head.ports {
-                let refused = |source| PortsError::Port { name: entry.name.to_owned(), source };
-                let (_, handed) = handed.next().ok_or_else(|| refused(ports::not_handed_over(entry.uri)))?;
-                of_worker.take_over(entry, (worker, workers), &steer, (&arena, handed)).map_err(refused)?;
-            }
+            let of_worker = WorkerPorts::take_over(&head.ports, (worker, workers), &steer, &arena, &mut handed)?;
             opened.push((pool, of_worker));
         }
         Ok(Opened::of(arena, opened))
