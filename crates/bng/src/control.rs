@@ -123,7 +123,7 @@ pub struct WorkerReport {
 /// Control packets that wait to be answered, at most; when there are more the oldest go.
 const PACKETS: usize = 16_384;
 
-/// Control.
+/// The control thread of a broadband gateway.
 pub struct Control {
     config: Config,
     layout: Layout,

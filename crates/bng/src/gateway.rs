@@ -319,7 +319,7 @@ impl BroadbandGateway {
     /// Installs a subscriber before the worker runs.
     ///
     /// # Errors
-    /// Why not.
+    /// Why the subscriber was not installed.
     pub fn install(&mut self, spec: &SubscriberSpec) -> Result<(), Refused> {
         self.state.install(spec, 0, |_| ())
     }

@@ -41,7 +41,7 @@ pub enum Event {
     Neighbour {
         /// The port it came in by.
         port: u8,
-        /// The message.
+        /// The ARP or neighbour message.
         message: NeighbourMessage,
         /// It asks for an address of ours.
         for_us: bool,

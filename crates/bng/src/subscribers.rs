@@ -127,7 +127,7 @@ struct Hosts6 {
 struct Addresses {
     /// By the upper 16 bits of an IPv4 address: the place of the first of its 65,536 cells; [`NOWHERE`]: none.
     pages: Box<[u32]>,
-    /// In order.
+    /// Rows, in order of their prefix.
     rows: Vec<Row6>,
 }
 

@@ -186,7 +186,7 @@ impl Outside {
     /// Hands a packet to a worker; gives it back when its ring is full.
     ///
     /// # Errors
-    /// The packet.
+    /// The packet, when the ring to that worker is full.
     pub fn send(&mut self, to: Owner, port: PortId, frame: Frame) -> Result<(), Frame> {
         self.0.send(to & !ARRIVING, port, frame)
     }

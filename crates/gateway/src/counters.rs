@@ -40,10 +40,10 @@ pub mod plain {
         to.collect_map(counters.iter().map(|(id, value)| (id, value)))
     }
 
-    /// Reads one.
+    /// Reads counters by name.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a map of numbers.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, u64)>, D::Error> {
         from.deserialize_map(Pairs(PhantomData))
     }
@@ -72,10 +72,10 @@ pub mod explained {
         to.collect_map(counters.iter().map(explained))
     }
 
-    /// Reads one.
+    /// Reads counters by name.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a map of numbers.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, u64, String)>, D::Error> {
         let pairs: Vec<(String, Explained)> = from.deserialize_map(Pairs(PhantomData))?;
         Ok(pairs.into_iter().map(|(id, counter)| (id, counter.value, counter.help)).collect())

@@ -36,7 +36,7 @@ pub struct DrainArgs {
 /// What control planes are told where nobody waits: half an hour.
 const GRACE: u32 = 1800;
 
-/// Drains it.
+/// Runs `weir drain`.
 ///
 /// # Errors
 /// No gateway runs there, or sessions are left when the time is over.

@@ -59,7 +59,7 @@ impl JsonOutput {
     /// As [`JsonOutput::print`], in lines for people.
     ///
     /// # Errors
-    /// As there.
+    /// As those of `print`.
     pub fn print_pretty(
         &self,
         value: &(impl Serialize + JsonSchema + ?Sized),

@@ -62,7 +62,7 @@ pub fn serve(address: SocketAddr, gateway: Arc<dyn Monitored>) -> anyhow::Result
 /// Tells of a gateway by a socket that is there, until dropped.
 ///
 /// # Errors
-/// No thread.
+/// The server's thread cannot be started.
 pub fn go_on(listener: TcpListener, gateway: Arc<dyn Monitored>) -> std::io::Result<Server> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
     let metrics = Metrics { gateway, recent: Mutex::default(), making: Mutex::default(), started: unix };

@@ -213,7 +213,7 @@ impl NatView {
     }
 }
 
-/// The page.
+/// `weir show nat` as text.
 pub fn text(view: &NatView, style: Style) -> String {
     let mut out = format!(
         "{} subscribers, {} blocks of ports, {} mappings\n\n",

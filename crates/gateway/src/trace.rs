@@ -19,7 +19,7 @@ use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
 use crate::tables::{Style, many};
 use file::PacketFile;
 
-/// Follows them.
+/// Runs `weir trace`.
 ///
 /// # Errors
 /// No gateway runs there, another trace does, no subscriber or more than one matches, or the file is not writable.

@@ -82,7 +82,7 @@ pub enum DemoGateway {
     Bng,
 }
 
-/// Runs it.
+/// Runs `weir demo`.
 ///
 /// # Errors
 /// What this machine cannot do.

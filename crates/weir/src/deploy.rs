@@ -71,7 +71,7 @@ struct Section {
     deploy: Settings,
 }
 
-/// Runs it.
+/// Runs `weir deploy`.
 ///
 /// # Errors
 /// A plan that is wrong, that no machine answers, or that cannot be brought up there, pointing at the key.

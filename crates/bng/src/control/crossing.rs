@@ -269,7 +269,7 @@ impl Control {
     /// Has a group come from the passage to its worker.
     ///
     /// # Errors
-    /// It moves.
+    /// The group is on a move already.
     pub(crate) fn come(&mut self, group: u16) -> Result<(), Refusal> {
         let to = self.config.group.get(usize::from(group)).map_or(0, |group| group.worker);
         self.cross(group, |number| Move { group, from: number, to })

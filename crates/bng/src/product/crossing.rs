@@ -250,7 +250,7 @@ impl Observer {
     /// Groups move between this process and others from now on, if they are to.
     ///
     /// # Errors
-    /// No thread.
+    /// A thread cannot be started.
     pub(super) fn begin_crossings(this: &Arc<Self>, config: &Config) -> io::Result<()> {
         let Some(section) = &config.moves else { return Ok(()) };
         let mut control = this.control();

@@ -20,7 +20,7 @@ pub const VIEWS: &[View] = &[
     gateway::nat::VIEW,
 ];
 
-/// Subscribers.
+/// `weir show subscribers`.
 struct Subscribers;
 
 impl Topic for Subscribers {

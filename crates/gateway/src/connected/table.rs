@@ -18,7 +18,7 @@ pub trait Topic {
     const HELP: &'static str;
 }
 
-/// Their table.
+/// The table of `weir show`, of any gateway's subscribers.
 pub struct ConnectedTable<T>(PhantomData<T>);
 
 impl<T: Topic> Table for ConnectedTable<T> {

@@ -19,7 +19,7 @@ use crate::shell::StartError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FastPathMode {
-    /// Never.
+    /// Packets of the port are never forwarded in the kernel.
     #[default]
     Off,
     /// Where it can be.

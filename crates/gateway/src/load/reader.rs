@@ -34,7 +34,7 @@ impl Reader {
     }
 }
 
-/// A section.
+/// A section of the file that is being read.
 #[derive(Clone)]
 struct Table<'t, 'i> {
     table: &'t DeTable<'i>,

@@ -7,7 +7,7 @@ pub struct Rename {
     owner: &'static str,
     /// Its former name.
     pub old: &'static str,
-    /// Its name.
+    /// The name that is used now.
     pub new: &'static str,
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// An answer.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Status code.
@@ -174,7 +174,7 @@ fn oldest(connections: &mut Vec<Connection>) -> Option<Connection> {
     (!connections.is_empty()).then(|| connections.remove(idle.unwrap_or(0)))
 }
 
-/// A connection.
+/// A client's connection.
 struct Connection {
     stream: TcpStream,
     /// What is done must be done by then.

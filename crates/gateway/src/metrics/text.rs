@@ -43,7 +43,7 @@ impl Page {
         self.0 += &other.0;
     }
 
-    /// The page.
+    /// The metrics in OpenMetrics text format.
     pub(crate) fn into_text(self) -> String {
         self.0
     }

@@ -26,7 +26,7 @@ impl MovesSection {
     /// Reports what is invalid; `socket` is the process's own control socket.
     ///
     /// # Errors
-    /// By key.
+    /// A value that cannot be used, with its key.
     pub fn check(&self, socket: &Path) -> Result<(), ConfigError> {
         if !self.owners.is_absolute() {
             let what = format!("owners = \"{}\" is not absolute", self.owners.display());
@@ -62,7 +62,7 @@ impl Owners {
         &self.own
     }
 
-    /// The folder.
+    /// The folder of the files that say whose each group is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -53,7 +53,7 @@ impl ParkSection {
     /// Reports what is invalid.
     ///
     /// # Errors
-    /// By key.
+    /// A value that is out of range, with its key.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !(self.below > 0.0 && self.below < self.above && self.above <= 1.0) {
             let what = format!("below = {}, above = {}", self.below, self.above);

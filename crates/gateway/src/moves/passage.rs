@@ -124,7 +124,7 @@ impl Passage {
     /// when there is something [gone](Self::gone).
     ///
     /// # Errors
-    /// No thread.
+    /// A thread of the passage cannot be started.
     pub fn start(
         (outside, waker): (Outside, Waker),
         arena: Arc<Arena>,
@@ -240,7 +240,7 @@ impl Drop for Passage {
 
 /// Where frames of a group go.
 enum Way {
-    /// Nowhere yet.
+    /// Packets wait for the other process, at most so many.
     Waits { frames: VecDeque<(PortId, Frame)>, most: usize },
     /// To another process.
     Leads(Leading),

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::socket::Ask;
 
-/// A question.
+/// What is asked of the ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Charging records of the ledger it has open, some at a time.
     Records {
-        /// Which.
+        /// Which records.
         #[serde(default)]
         filter: ledger::Filter,
         /// How many at most.
@@ -25,7 +25,7 @@ pub enum Request {
     },
 }
 
-/// An answer.
+/// What the ledger answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {

@@ -155,7 +155,7 @@ pub enum PortsError {
     Port {
         /// The port's name.
         name: String,
-        /// Why.
+        /// Why it was not opened.
         source: PortError,
     },
 }

@@ -71,7 +71,7 @@ pub fn accounts(snapshot: &Snapshot) -> Accounts {
     }
 }
 
-/// The page.
+/// `weir show frames` as text.
 pub fn text(snapshot: &Snapshot, style: Style) -> String {
     let accounts = accounts(snapshot);
     let mut out = format!(

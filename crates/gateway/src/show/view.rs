@@ -79,7 +79,7 @@ pub struct View {
     pub measures: bool,
     /// The request as JSON; an error is a wrong value of the option, in a sentence.
     pub question: fn(&ShowArgs) -> Result<Value, String>,
-    /// Asks it.
+    /// Asks a gateway for the view's content.
     pub ask: fn(&mut Client, &Value, &dyn Fn() -> bool) -> anyhow::Result<Value>,
     /// The JSON schema of its output.
     pub schema: fn() -> Value,

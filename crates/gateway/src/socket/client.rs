@@ -45,7 +45,7 @@ pub enum ClientError {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// Connects.
+    /// Connects to a gateway's control socket.
     ///
     /// # Errors
     /// [`ClientError::NoServer`], [`ClientError::Refused`].

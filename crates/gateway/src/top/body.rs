@@ -11,9 +11,9 @@ use crate::tables::{count, si};
 
 /// Lines that stay, and lines that scroll below them.
 pub struct Body {
-    /// These stay.
+    /// Lines at the top, which do not scroll.
     pub head: Vec<Line<'static>>,
-    /// These scroll.
+    /// Lines that scroll.
     pub rows: Vec<Line<'static>>,
 }
 

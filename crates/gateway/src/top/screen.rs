@@ -85,9 +85,9 @@ pub struct Screen {
 /// Whether the screen goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It does.
+    /// The view stays.
     GoOn,
-    /// It ends.
+    /// The view ends.
     Quit,
 }
 

@@ -20,7 +20,7 @@ pub fn serve(address: SocketAddr, vitals: Arc<Vitals>) -> anyhow::Result<Server>
 /// Answers probes by a socket that is there, until dropped.
 ///
 /// # Errors
-/// No thread.
+/// The server's thread cannot be started.
 pub fn go_on(listener: TcpListener, vitals: Arc<Vitals>) -> std::io::Result<Server> {
     Server::go_on("weir-health", listener, Arc::new(Probes(vitals)))
 }

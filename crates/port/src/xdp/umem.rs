@@ -56,7 +56,7 @@ impl Umem {
         self.slot_bytes.into()
     }
 
-    /// Slots.
+    /// How many packet buffers the memory has.
     pub fn slots(&self) -> usize {
         self.slots as usize
     }

@@ -24,7 +24,7 @@ pub struct Exported {
     pub acknowledged: bool,
 }
 
-/// Exports them.
+/// Runs `weir cdr export`.
 ///
 /// # Errors
 /// As the source's; the file cannot be written. Nothing is acknowledged then.

@@ -8,7 +8,7 @@ use super::ListArgs;
 use super::source::Source;
 use gateway::tables::{Style, Table, bytes, count, duration};
 
-/// Lists them.
+/// Runs `weir cdr list`.
 ///
 /// # Errors
 /// As the source's.
@@ -37,7 +37,7 @@ pub fn last(args: &ListArgs, source: &mut Source) -> anyhow::Result<(Vec<Record>
     Ok((records.into(), status))
 }
 
-/// The page.
+/// The records as a table.
 pub fn text(records: &[Record], status: &Status, style: Style) -> String {
     let mut table = Table::new(&[
         ">number",

@@ -27,7 +27,7 @@ use gateway::tables::{Style, Table, count};
 /// A measurement to plan with.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Measured {
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
     /// Which gateway ran: `upf`, `bng`; none of a profile that is not known.
     pub gateway: Option<&'static str>,

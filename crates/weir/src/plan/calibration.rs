@@ -28,7 +28,7 @@ pub struct CalibrationArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs `weir plan calibration`.
 ///
 /// # Errors
 /// A page that cannot be written.

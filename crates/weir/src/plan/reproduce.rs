@@ -40,7 +40,7 @@ pub struct ReproduceArgs {
     pub to: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs `weir plan reproduce`.
 ///
 /// # Errors
 /// A figure there is not, a value that is no number.

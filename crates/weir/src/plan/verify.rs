@@ -107,7 +107,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Of rounds.
+    /// The summary of several rounds.
     fn of(all: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = all.filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -176,7 +176,7 @@ pub struct Verdict {
     holds: bool,
 }
 
-/// Runs it.
+/// Runs `weir plan verify`.
 ///
 /// # Errors
 /// What cannot be measured here, or that the prediction does not hold.

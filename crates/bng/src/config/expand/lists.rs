@@ -33,7 +33,7 @@ impl Numbers {
 
 /// Access lists compiled.
 pub struct Lists {
-    /// By number.
+    /// The lists, by their number.
     pub lists: AccessLists,
     /// See [`Layout::pairs`](super::Layout::pairs).
     pub pairs: HashMap<(u16, u16), u16>,
