@@ -22,13 +22,17 @@ pub use path::{FastPath, Publisher};
 pub(crate) use record::LENGTHS;
 pub use record::{Lane, Session};
 
+use gateway::fast_path::FastPathMode;
+
 use crate::config::Config;
 
 /// Why a gateway of that configuration has no in-kernel path; none: it may have.
 pub fn why_not(config: &Config) -> Option<&'static str> {
+    let is_fast =
+        |device: &String| config.port.iter().any(|port| port.name == *device && port.fast_path != FastPathMode::Off);
     let reasons = [
         (config.nat.is_some(), "addresses are translated ([nat])"),
-        (config.port.iter().any(|port| port.on.is_some()), "ports share a device (on)"),
+        (config.port.iter().filter_map(|port| port.on.as_ref()).any(is_fast), "ports share one of its devices (on)"),
         (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
     ];
     reasons.into_iter().find(|(is, _)| *is).map(|(_, why)| why)

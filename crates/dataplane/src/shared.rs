@@ -12,6 +12,9 @@ const IP6: usize = 40;
 const TO4: usize = 16;
 const TO6: usize = 24;
 const ARP_TARGET: usize = 24;
+/// fe80::/10 (RFC 4291, 2.5.6).
+const LINK_LOCAL_SHIFT: u32 = 118;
+const LINK_LOCAL: u128 = 0xfe80 >> 6;
 
 /// Of the ports on the device of port `device`, the one that takes a frame that came in there: by its tags, and, of several
 /// with the same, by the address it is to. No port takes it: `device`, which drops it by name.
@@ -40,7 +43,10 @@ fn by_address(tables: &Forwarding, device: u8, outer: &Outer, frame: &[u8]) -> O
     let to = match outer.ethertype {
         ethertype::IP4 => fast::be32(packet, TO4).and_then(|to| takes.find(|(_, view)| view.is_mine4(to))),
         ethertype::ARP => fast::be32(packet, ARP_TARGET).and_then(|to| takes.find(|(_, view)| view.is_mine4(to))),
-        ethertype::IP6 => asked6(packet).and_then(|to| takes.find(|(_, view)| view.is_mine6(to))),
+        // All ports of a device have one link-local address, at which no tunnel ends.
+        ethertype::IP6 => asked6(packet)
+            .filter(|to| to >> LINK_LOCAL_SHIFT != LINK_LOCAL)
+            .and_then(|to| takes.find(|(_, view)| view.is_mine6(to))),
         _ => None,
     };
     to.or_else(|| taking(tables, device, outer).find(|(_, view)| view.has_rest)).map(|(port, _)| port)
@@ -112,14 +118,12 @@ mod tests {
         let address = |last: u16| [0xfd00, 0, 0, 0, 0, 0, 0, last];
         let to6 = |last| link().ip6(address(9), address(last)).udp(1, 2).filled(9);
         assert_eq!([0, 1, 77].map(|last| of(to6(last))), [0, 1, 1]);
+        let local = |last| link().ip6(address(9), [0xfe80, 0, 0, 0, 0, 0, 0, last]).udp(1, 2).filled(9);
+        assert_eq!([1, 77].map(|last| of(local(last))), [1, 1], "next hops of the core are asked for from there");
         let group = [0xff02, 0, 0, 0, 0, 1, 0xff00, 0];
         for (last, port) in [(0, 0), (1, 1), (77, 1)] {
-            let target: Vec<u8> =
-                [0; 4].into_iter().chain(address(last).iter().flat_map(|part| part.to_be_bytes())).collect();
-            let asked = link().ip6(address(9), group).icmp6(135, 0, 0).payload(target.clone()).build();
-            let at = asked.windows(16).rposition(|bytes| bytes == &target[4..]);
-            assert!(at.is_some());
-            assert_eq!(port_of(&tables, 0, &asked), port, "{last}");
+            let target: Vec<u8> = address(last).iter().flat_map(|part| part.to_be_bytes()).collect();
+            assert_eq!(of(link().ip6(address(9), group).icmp6(135, 0, 0).payload(target)), port, "{last}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use frame::{Batch, Caps, Frame, Pool, Port, PortCounters};
+use frame::{Batch, Caps, Pool, Port, PortCounters};
 
 /// What of its device's packets are a logical port's. Written by the worker of both.
 #[derive(Debug, Default)]
@@ -70,12 +70,13 @@ impl Port for Logical {
     }
 
     fn tx_burst_by(&mut self, device: &mut dyn Port, pool: &mut Pool, batch: &mut Batch) -> usize {
-        let bytes = |batch: &Batch| batch.frames().iter().map(Frame::len).sum::<usize>();
-        let before = bytes(batch);
-        let sent = device.tx_burst(pool, batch);
-        add(&self.share.tx_packets, sent as u64);
-        add(&self.share.tx_bytes, (before - bytes(batch)) as u64);
-        sent
+        // Of what leaves the batch the device may have refused some, which it alone has counted.
+        let before = device.counters();
+        let taken = device.tx_burst(pool, batch);
+        let after = device.counters();
+        add(&self.share.tx_packets, after.tx_packets.wrapping_sub(before.tx_packets));
+        add(&self.share.tx_bytes, after.tx_bytes.wrapping_sub(before.tx_bytes));
+        taken
     }
 
     fn count_received(&mut self, packets: u64, bytes: u64) {

@@ -27,13 +27,17 @@ pub use path::{FLOWS, FastPath, Publisher, Room};
 pub(crate) use record::{KEY_TEID, Meter, Tally};
 pub use record::{Session, Session6};
 
+use gateway::fast_path::FastPathMode;
+
 use crate::config::Config;
 
 /// Why a gateway of that configuration has no in-kernel path; none: it may have.
 pub fn why_not(config: &Config) -> Option<&'static str> {
+    let is_fast =
+        |device: &str| config.port.iter().any(|port| port.name == device && port.fast_path != FastPathMode::Off);
     let reasons = [
         (config.reassembly.is_some(), "fragments are put together ([reassembly])"),
-        (config.links().shares_a_link(), "ports on one device have the same VLAN (on)"),
+        (config.links().shares_a_link(is_fast), "ports on one of its devices have the same VLAN (on)"),
         (config.port.iter().any(|port| port.mss.is_some()), "a port clamps the TCP segment size (mss)"),
     ];
     reasons.into_iter().find(|(is, _)| *is).map(|(_, why)| why)

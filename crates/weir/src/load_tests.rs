@@ -184,6 +184,23 @@ const SHARED: &[Case] = &[
         "addresses = [\"10.0.3.1/24\"]",
         &["has address 10.0.3.1 too", "its own address, or its own vlan"],
     ),
+    case(
+        ("\"memory:n3\"", "\"packet:n3?vlan=off\""),
+        16,
+        "port.1.on",
+        "on = \"n3\"",
+        &["\"n3\" receives frames without their VLAN tags", "leave vlan=off out"],
+    ),
+    case(
+        (
+            "addresses = [\"10.0.6.1/24\"]",
+            "addresses = [\"10.0.6.1/24\"]\n[[neighbour]]\nport = \"n3\"\naddress = \"10.0.3.9\"\nmac = \"02:00:00:00:00:09\"\nvlan = 60",
+        ),
+        24,
+        "neighbour.0.vlan",
+        "vlan = 60",
+        &["are those of port \"n6\"", "or other tags"],
+    ),
 ];
 
 #[test]

@@ -93,9 +93,14 @@ impl Config {
             }
         }
         for (n, neighbour) in self.neighbour.iter().enumerate() {
-            let port = self.port.iter().find(|port| port.name == neighbour.port);
-            if neighbour.vlan.is_some() && port.is_some_and(|port| port.role != Role::Core) {
-                let what = format!("port \"{}\" has subscribers, who are told apart by their tags", neighbour.port);
+            let port = |name: &String| self.port.iter().find(|port| port.name == *name);
+            let own = port(&neighbour.port);
+            let device = own.and_then(|own| own.on.as_ref().map_or(Some(own), port));
+            if neighbour.vlan.is_some() && device.is_some_and(|port| port.role != Role::Core) {
+                let what = format!(
+                    "the device of port \"{}\" has subscribers, who are told apart by their tags",
+                    neighbour.port
+                );
                 return Err(wrong(&[&"neighbour", &n, &"vlan"], what, "leave it out, or a port with role = \"core\""));
             }
         }

@@ -53,10 +53,21 @@ pub struct Link<'a> {
     pub host_packets_per_second: u32,
 }
 
-/// Whether two ports have one device and the same tags there. Tags that are invalid are told on their own.
+impl<'a> Link<'a> {
+    /// The port that has its device.
+    fn device(&self) -> &'a str {
+        self.on.unwrap_or(self.name)
+    }
+
+    /// Tags of its frames; those that are invalid are told on their own.
+    fn tags(&self) -> Tags {
+        self.vlan.and_then(|vlan| vlan.tags().ok()).unwrap_or_default()
+    }
+}
+
+/// Whether two ports have one device and the same tags there.
 fn is_same_link(one: &Link<'_>, other: &Link<'_>) -> bool {
-    let tags = |port: &Link<'_>| port.vlan.and_then(|vlan| vlan.tags().ok()).unwrap_or_default();
-    one.on.unwrap_or(one.name) == other.on.unwrap_or(other.name) && same_ids(tags(one), tags(other))
+    one.device() == other.device() && same_ids(one.tags(), other.tags())
 }
 
 /// Whether stacks of tags have the same identifiers: their types are not looked at when they are received.
@@ -70,10 +81,11 @@ fn same_ids(one: Tags, other: Tags) -> bool {
 }
 
 impl Links<'_> {
-    /// Whether two ports have one device and the same tags, so that only addresses tell them apart.
-    pub fn shares_a_link(&self) -> bool {
-        let is_not_alone = |(n, port)| self.ports[..n].iter().any(|other| is_same_link(other, port));
-        self.ports.iter().enumerate().any(is_not_alone)
+    /// Whether two ports on one of those devices have the same tags, so that only addresses tell them apart. Devices go by the
+    /// name of the port that has them.
+    pub fn shares_a_link(&self, is_of: impl Fn(&str) -> bool) -> bool {
+        let is_not_alone = |n: usize, port| self.ports[..n].iter().any(|other| is_same_link(other, port));
+        self.ports.iter().enumerate().any(|(n, port)| is_of(port.device()) && is_not_alone(n, port))
     }
 
     /// Checks all that needs no interface.
@@ -123,10 +135,14 @@ impl Links<'_> {
         let mut before = self.ports[..n].iter().filter(|other| is_same_link(other, port));
         let Some(other) = before.next() else { return Ok(()) };
         if port.has_rest == other.has_rest || before.next().is_some() {
-            let key = if port.vlan.is_some() { "vlan" } else { "on" };
             let what =
                 format!("port \"{}\" has the same VLAN as port \"{}\", on the same device", port.name, other.name);
-            return Err(wrong(&[&"port", &n, &key], what, "give each its own, such as vlan = 100"));
+            let help = "give each its own, such as vlan = 100";
+            return Err(match (port.vlan, port.on) {
+                (Some(_), _) => wrong(&[&"port", &n, &"vlan"], what, help),
+                (None, Some(_)) => wrong(&[&"port", &n, &"on"], what, help),
+                (None, None) => wrong(&[&"port", &n], what, help),
+            });
         }
         let own = |text: &String| parse_prefix(text).map(|(address, _)| address);
         let both = port
@@ -247,7 +263,25 @@ impl Links<'_> {
             let what = format!("\"{}\" is no hardware address", neighbour.mac);
             return Err(wrong(&[&"neighbour", &n, &"mac"], what, "such as 02:00:00:00:00:01"));
         }
-        Ok(())
+        self.check_shared_neighbour(n, neighbour, port)
+    }
+
+    /// Tags of a neighbour are no other port's on the same device, nor of a neighbour there.
+    fn check_shared_neighbour(&self, n: usize, neighbour: &Neighbour, port: &Link<'_>) -> Result<(), ConfigError> {
+        let tags_of = |neighbour: &Neighbour| neighbour.vlan.as_ref().and_then(|vlan| vlan.tags().ok());
+        let Some(tags) = tags_of(neighbour) else { return Ok(()) };
+        let mut beside = self.ports.iter().filter(|other| other.device() == port.device() && other.name != port.name);
+        let has_them = |other: &&Link<'_>| {
+            let theirs = self.neighbours.iter().filter(|their| their.port == other.name).filter_map(tags_of);
+            theirs.chain([other.tags()]).any(|theirs| same_ids(theirs, tags))
+        };
+        match beside.find(has_them) {
+            Some(other) => {
+                let what = format!("frames with these tags are those of port \"{}\", on the same device", other.name);
+                Err(wrong(&[&"neighbour", &n, &"vlan"], what, format!("port = \"{}\", or other tags", other.name)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The plan of links that passed [`check`](Self::check); `caps` tells what each port's interface is.

@@ -160,7 +160,7 @@ pub struct AloneCounts {
     pub answered_arp: u64,
     /// Neighbour solicitations that were answered.
     pub answered_neighbour: u64,
-    /// GTP-U Echo Requests that were answered.
+    /// Echo Requests of tunnels that were answered.
     pub answered_echo: u64,
     /// Packets to the gateway's addresses that were dropped: nobody was there to process them.
     pub dropped: u64,
@@ -186,7 +186,7 @@ impl AloneCounts {
             (
                 "kernel_alone_answered_echo",
                 answered_echo,
-                "GTP-U Echo Requests answered in the kernel without the process.",
+                "Echo Requests of tunnels answered in the kernel without the process.",
             ),
             (
                 "kernel_alone_dropped",

@@ -732,6 +732,7 @@ mod tests {
     fn a_process_that_takes_nothing_for_a_while_holds_nobody_up() {
         let (mut here, mut there) = (side(), side());
         let (ours, theirs) = UnixStream::pair().unwrap();
+        here.1.hold(7, 1000);
         here.1.open(7, ours);
         let bytes = [&[7, 0, 3][..], &[0; 1400]].concat();
         // Fewer than there are buffers on the other side.
@@ -750,6 +751,7 @@ mod tests {
     fn an_end_of_the_other_process_is_told() {
         let mut here = side();
         let (ours, theirs) = UnixStream::pair().unwrap();
+        here.1.hold(7, 10);
         here.1.open(7, ours);
         here.send(&[7, 1, 3, 0]);
         let until = Instant::now() + Duration::from_secs(5);

@@ -245,7 +245,7 @@ impl Place<'_> {
                 _ => HostUse::of(&uri).map_err(failed)?,
             };
             let of_device = || entries.iter().enumerate().filter(|(other, _)| device_of(entries, *other) == n);
-            if let Some(what) = of_device().find_map(|(_, entry)| entry.harm(sharing, &used, uri.target())) {
+            if let Some(what) = harm_of_device(entries, n, sharing, &used, uri.target()) {
                 let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
                 let help = "name an interface of the gateway's own, or, if nothing of the host's depends on this one \
                             (you may be connected by it), say claim_interface = true";
@@ -259,6 +259,21 @@ impl Place<'_> {
         ports.complete_what_others_leave();
         Ok(ports)
     }
+}
+
+/// What opening the device of entry `n` would do to the host for any of the ports there, if anything that is not allowed.
+fn harm_of_device(
+    entries: &[PortEntry<'_>],
+    n: usize,
+    sharing: Sharing,
+    used: &HostUse,
+    interface: &str,
+) -> Option<String> {
+    let of_device = entries.iter().enumerate().filter(|(other, _)| device_of(entries, *other) == n);
+    of_device
+        .map(|(_, entry)| entry)
+        .find_map(|entry| entry.harm(sharing, used, interface))
+        .filter(|_| !entries[n].claim_interface)
 }
 
 impl PortEntry<'_> {
@@ -366,5 +381,10 @@ mod tests {
         assert_eq!(harm(Sharing::Copies, &busy), None);
         assert!(harm(Sharing::Copies, &used(&[[10, 0, 3, 1]], false)).unwrap().contains("10.0.3.1"));
         assert_eq!(harm(Sharing::None, &busy), None);
+        // The port that has the device speaks for those on it.
+        for claimed in [true, false] {
+            let ports = [entry(claimed), PortEntry { name: "n6", uri: "", on: Some("n3"), ..entry(false) }];
+            assert_eq!(harm_of_device(&ports, 0, Sharing::Takes, &busy, "eth0").is_none(), claimed);
+        }
     }
 }

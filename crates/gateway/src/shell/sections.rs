@@ -74,6 +74,10 @@ fn check_devices(ports: &[PortEntry<'_>], are_shared: Result<(), &'static str>) 
                 let what = format!("port \"{on}\" has no link layer, and so no VLANs to tell ports apart by");
                 return at("on", what, help);
             }
+            Some(device) if device.uri.parse::<port::Uri>().is_ok_and(|uri| uri.get("vlan") == Some("off")) => {
+                let what = format!("port \"{on}\" receives frames without their VLAN tags (vlan=off)");
+                return at("on", what, format!("leave vlan=off out of the uri of port \"{on}\""));
+            }
             Some(_) => {}
         }
         if port.claim_interface {
@@ -142,7 +146,8 @@ macro_rules! port_section {
             /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
             #[serde(default, skip_serializing_if = "String::is_empty")]
             pub uri: String,
-            /// Instead of `uri`: the port whose device it shares. Ports on one device are told apart by their `vlan`.
+            /// Instead of `uri`: the port whose device it shares, where this gateway lets ports share one. They are told apart by their
+            /// `vlan`; a user plane's two sides also by their addresses.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub on: Option<String>,
             $($own)*

@@ -206,5 +206,7 @@ fn no_port_is_given_again_while_a_packet_is_under_way() {
     assert_eq!(rig.nat.mappings(), 0);
     assert_eq!(rig.udp((ue(1), 1002)), Err(drops::NAT_PORTS_IN_USE));
     fake.seen().is_busy = false;
+    assert_eq!(rig.udp((ue(1), 1002)), Err(drops::NAT_PORTS_IN_USE), "it is not asked again at once");
+    rig.until(131);
     rig.udp((ue(1), 1002)).expect("a mapping");
 }
