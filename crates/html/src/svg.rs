@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 pub struct Bar {
     /// What it is of.
     pub name: String,
-    /// Its length, in the unit of the axis.
+    /// How long.
     pub value: f64,
     /// From where, if not from nothing: a range.
     pub from: f64,

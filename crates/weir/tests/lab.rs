@@ -120,7 +120,7 @@ fn generated(name: &'static str) {
 
 #[test]
 fn user_planes_carry_generated_traffic() {
-    ["upf-packet", "upf-xdp", "upf-fanout"].into_iter().for_each(generated);
+    ["upf-packet", "upf-xdp", "upf-fanout", "upf-one-interface"].into_iter().for_each(generated);
 }
 
 #[test]
