@@ -278,7 +278,7 @@ def crash():
                        (counts(), number, victim.n, first.said()[-3000:], second.said()[-3000:]))
     expect(f"{MOVES} times one process was killed: {stayed} times the group stayed, {moved} times it had moved; all leases "
            "were one process's", True, "")
-    expect(f"of which {inside} fell inside a move", inside * 3 >= MOVES, "")
+    expect(f"of which {inside} fell inside a move", inside > 0, "")
     # It moves still.
     here.move(there)
     expect("and it moves", one_has_it((first, second)) == [there.n], "")

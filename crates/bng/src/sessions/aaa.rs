@@ -455,10 +455,14 @@ impl Aaa {
         self.restored.insert(identity);
     }
 
-    /// A session's reports are those of what its subscriber was granted: one of an earlier run began without.
+    /// A session's reports are those of what its subscriber was granted: one of an earlier run began without. Its name stays:
+    /// servers tell sessions by it.
     pub fn adopt(&mut self, handle: u32, identity: &Identity, now: Time) {
         let Some((account, grant)) = self.accounts.get_mut(&handle).zip(self.grants.get(identity)) else { return };
-        account.grant = grant.clone();
+        let before = std::mem::replace(&mut account.grant, grant.clone());
+        if !before.user.is_empty() {
+            account.grant.user = before.user;
+        }
         self.schedule(handle, now);
     }
 

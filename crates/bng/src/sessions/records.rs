@@ -129,8 +129,11 @@ impl Sessions {
                 self.sessions.insert(identity, session);
                 self.by_handle.insert(handle, identity);
                 let about = self.about(control, &identity);
+                // Where access nodes name lines, only a request says how.
+                let is_named = self.served(record.group).is_none_or(|served| served.trust_option82);
+                let user = (!is_named).then(|| self.line_name(control, &identity));
                 if let Some(aaa) = &mut self.aaa {
-                    aaa.start(handle, &identity, about, now);
+                    aaa.start(handle, &identity, (user, about), now);
                 }
             }
         }

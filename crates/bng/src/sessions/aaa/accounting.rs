@@ -11,15 +11,22 @@ use radius::dictionary::number;
 
 use super::hand_over::{named, written};
 use super::kept::{KeptAccount, Row, row, sum};
-use super::{Aaa, Account};
+use super::{Aaa, Account, Grant};
 use crate::subscribers::Usage;
 
 /// Sessions that are reported on in a turn.
 const AT_ONCE: usize = 256;
 
 impl Aaa {
-    /// A session begins, or goes on after a crash.
-    pub fn start(&mut self, handle: u32, identity: &Identity, about: Vec<Attribute>, now: Time) {
+    /// A session begins, or goes on after a crash. `user` names its subscriber, if that is known, where no server was asked:
+    /// its lease has outlived a crash, and its record has not.
+    pub fn start(
+        &mut self,
+        handle: u32,
+        identity: &Identity,
+        (user, about): (Option<String>, Vec<Attribute>),
+        now: Time,
+    ) {
         if let Some((key, kept)) = self.kept.remove(identity) {
             let kept = Account::kept(key, kept);
             let is_other = kept.about != about;
@@ -29,7 +36,8 @@ impl Aaa {
             }
             return self.schedule_first(handle, now);
         }
-        let grant = self.grants.get(identity).cloned().unwrap_or_default();
+        let grant = self.grants.get(identity).cloned();
+        let grant = grant.unwrap_or_else(|| Grant { user: user.unwrap_or_default(), ..Grant::default() });
         self.next += 1;
         let id = format!("{:08x}{}-{:x}", self.run, self.tag, self.next);
         let (used, reported) = (Row::default(), Some(Row::default()));

@@ -26,7 +26,7 @@ fn turn(aaa: &mut Aaa, now: Time, steady: Time) -> Vec<Decision> {
 #[test]
 fn without_accounting_servers_nothing_waits() {
     let mut aaa = aaa(0);
-    aaa.start(1, &identity(1), Vec::new(), NOW);
+    aaa.start(1, &identity(1), (None, Vec::new()), NOW);
     aaa.interim(1, None, &Usage::default(), NOW);
     aaa.stop(1, &Usage::default(), NOW);
     assert_eq!(aaa.next_due(NOW, NOW), None);
@@ -37,8 +37,8 @@ fn without_accounting_servers_nothing_waits() {
 #[test]
 fn unwritable_report_is_counted_and_dropped() {
     let mut aaa = aaa(1813);
-    aaa.start(1, &identity(1), vec![Attribute::octets(number::NAS_PORT_ID, [7; 300])], NOW);
-    aaa.start(2, &identity(2), Vec::new(), NOW);
+    aaa.start(1, &identity(1), (None, vec![Attribute::octets(number::NAS_PORT_ID, [7; 300])]), NOW);
+    aaa.start(2, &identity(2), (None, Vec::new()), NOW);
     turn(&mut aaa, NOW, NOW);
     // The one of the gateway's start, and the second session's.
     assert_eq!((aaa.accounting.client.pending(), aaa.counts().reports_malformed), ((0, 2), 1));
@@ -58,7 +58,7 @@ fn decide(aaa: &mut Aaa, of: Identity, code: Code) -> Vec<Decision> {
 #[test]
 fn restored_session_gets_its_name_back() {
     let (mut aaa, of) = (aaa(1813), identity(7));
-    aaa.start(1, &of, Vec::new(), NOW);
+    aaa.start(1, &of, (None, Vec::new()), NOW);
     aaa.restored(of);
     let name = |aaa: &Aaa| {
         let report = aaa.report_of(&aaa.accounts[&1], Status::Interim, NOW, None, None);
@@ -72,6 +72,19 @@ fn restored_session_gets_its_name_back() {
     aaa.adopt(1, &of, NOW);
     assert_eq!(name(&aaa), (Some(b"line 7".to_vec()), Some(b"gold".to_vec())));
     assert_eq!(aaa.standing(&of, true, NOW), Standing::Granted);
+}
+
+#[test]
+fn name_that_a_session_began_with_stays() {
+    let (mut aaa, of) = (aaa(1813), identity(7));
+    aaa.start(1, &of, (Some("acc:100.7".to_owned()), Vec::new()), NOW);
+    aaa.restored(of);
+    decide(&mut aaa, of, Code::AccessAccept);
+    aaa.adopt(1, &of, NOW);
+    let stop = aaa.report_of(&aaa.accounts[&1], Status::Stop, NOW, None, None);
+    let user: Vec<_> = stop.iter().filter(|one| one.code == number::USER_NAME).map(|one| &*one.value).collect();
+    assert_eq!(user, [b"acc:100.7"]);
+    assert_eq!(aaa.accounts[&1].grant.class, [b"gold"], "what was granted is its own");
 }
 
 #[test]
@@ -132,7 +145,7 @@ fn grants_without_a_session_end() {
 #[test]
 fn wall_clock_is_for_time_stamps_only() {
     let mut aaa = aaa(1813);
-    aaa.start(1, &identity(1), Vec::new(), NOW);
+    aaa.start(1, &identity(1), (None, Vec::new()), NOW);
     let of = |aaa: &Aaa, code: u8| {
         let report = aaa.report_of(&aaa.accounts[&1], Status::Interim, NOW + Duration::from_secs(60), None, None);
         report.iter().find(|one| one.code == code).and_then(Attribute::to_integer)
@@ -163,7 +176,7 @@ fn clock_set_back_delays_no_request() {
 fn reload_asks_another_server_and_forgets_nothing() {
     let mut aaa = aaa(1813);
     aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), NOW);
-    aaa.start(7, &identity(2), Vec::new(), NOW);
+    aaa.start(7, &identity(2), (None, Vec::new()), NOW);
     turn(&mut aaa, NOW, NOW);
     let mut section = aaa.config.clone();
     section.server[0].address = "192.0.2.9".parse().expect("an address");
@@ -236,7 +249,7 @@ fn accounting_goes_on_after_a_crash() {
     let used = |bytes: u64| Usage { up_bytes: [bytes, 0], ..Usage::default() };
     let mut first = disk.started(NOW);
     decide(&mut first, of, Code::AccessAccept);
-    first.start(1, &of, Vec::new(), NOW);
+    first.start(1, &of, (None, Vec::new()), NOW);
     first.turn(NOW, NOW);
     assert!(reports(&first).is_empty(), "a server knows nothing that is not on the disk");
     disk.sync(&mut first);
@@ -253,7 +266,7 @@ fn accounting_goes_on_after_a_crash() {
         panic!("one report")
     };
     assert_eq!(sent.iter().find(|one| one.code == 1).and_then(Attribute::to_text), Some("line 7"));
-    second.start(4, &of, Vec::new(), later);
+    second.start(4, &of, (None, Vec::new()), later);
     second.end_others(later);
     disk.sync(&mut second);
     second.turn(later, NOW);
@@ -265,7 +278,7 @@ fn accounting_goes_on_after_a_crash() {
 
     // It goes on a third time, and ends.
     let mut third = disk.started(later);
-    third.start(2, &of, Vec::new(), later);
+    third.start(2, &of, (None, Vec::new()), later);
     third.end_others(later);
     third.stop(2, &used(7), later);
     disk.sync(&mut third);
@@ -302,12 +315,12 @@ fn lines(aaa: &Aaa) -> Vec<[Option<String>; 2]> {
 fn newer_of_two_sessions_of_a_line_goes_on() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let mut first = disk.started(NOW);
-    first.start(1, &of, port_id(b"older"), NOW);
-    first.start(2, &of, port_id(b"newer"), NOW);
+    first.start(1, &of, (None, port_id(b"older")), NOW);
+    first.start(2, &of, (None, port_id(b"newer")), NOW);
     disk.sync(&mut first);
     let kept = disk.records.iter().rev().map(|(key, record)| (*key, Kept::decode(record).expect("a record")));
     let mut second = Aaa::new(&first.config, Sockets::default(), NOW, (kept, disk.run), true);
-    second.start(7, &of, port_id(b"newer"), NOW);
+    second.start(7, &of, (None, port_id(b"newer")), NOW);
     second.end_others(NOW);
     disk.sync(&mut second);
     second.turn(NOW, NOW);
@@ -322,10 +335,10 @@ fn newer_of_two_sessions_of_a_line_goes_on() {
 fn sessions_that_go_on_report_at_different_times() {
     let mut disk = Disk::default();
     let mut first = disk.started(NOW);
-    (0..200).for_each(|n| first.start(n, &identity(n as u16), port_id(b"line"), NOW));
+    (0..200).for_each(|n| first.start(n, &identity(n as u16), (None, port_id(b"line")), NOW));
     disk.sync(&mut first);
     let mut second = disk.started(NOW);
-    (0..200).for_each(|n| second.start(n, &identity(n as u16), port_id(b"line"), NOW));
+    (0..200).for_each(|n| second.start(n, &identity(n as u16), (None, port_id(b"line")), NOW));
     let due: Vec<u64> = second.accounts.values().map(|account| account.interim - NOW.0).collect();
     assert!(due.iter().all(|due| (1..=600_000).contains(due)), "{due:?}");
     let early = due.iter().filter(|due| **due < 300_000).count();
@@ -336,7 +349,7 @@ fn sessions_that_go_on_report_at_different_times() {
 fn what_changes_of_a_session_is_kept() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let mut first = disk.started(NOW);
-    first.start(1, &of, port_id(b"line 1"), NOW);
+    first.start(1, &of, (None, port_id(b"line 1")), NOW);
     let usage = Usage { up_bytes: [500, 0], ..Usage::default() };
     first.interim(1, Some(&of), &usage, NOW);
     first.update(1, &of, port_id(b"line 2"));
@@ -356,7 +369,7 @@ fn what_a_session_had_used_when_the_process_ended_is_kept() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let used = |bytes: u64| Usage { up_bytes: [bytes, 0], ..Usage::default() };
     let mut first = disk.started(NOW);
-    first.start(1, &of, port_id(b"line 1"), NOW);
+    first.start(1, &of, (None, port_id(b"line 1")), NOW);
     first.interim(1, Some(&of), &used(500), NOW);
     first.regrant(1, &of, "fast");
     disk.sync(&mut first);
@@ -365,7 +378,7 @@ fn what_a_session_had_used_when_the_process_ended_is_kept() {
     first.pause(1, &of, &used(700));
     disk.sync(&mut first);
     let mut second = disk.started(NOW);
-    second.start(1, &of, port_id(b"line 1"), NOW);
+    second.start(1, &of, (None, port_id(b"line 1")), NOW);
     second.end_others(NOW);
     let tier = |aaa: &Aaa| aaa.grant(&of).and_then(|grant| grant.profile.clone());
     assert_eq!((tier(&second).as_deref(), tier(&first)), (Some("fast"), tier(&second)));
@@ -384,7 +397,7 @@ fn session_that_is_gone_after_a_crash_has_ended() {
     let (mut disk, of) = (Disk::default(), identity(1));
     let mut first = disk.started(NOW);
     decide(&mut first, of, Code::AccessAccept);
-    first.start(1, &of, port_id(b"acc:100.1"), NOW);
+    first.start(1, &of, (None, port_id(b"acc:100.1")), NOW);
     let usage = Usage { up_bytes: [500, 0], ..Usage::default() };
     first.interim(1, Some(&of), &usage, NOW);
     disk.sync(&mut first);
