@@ -269,6 +269,11 @@ impl Gateway for QueriedPlane {
     }
 
     #[inline(always)]
+    #[inline]
+    fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
+        self.plane.port_of(device, packet)
+    }
+
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
         self.plane.steer_key(port, packet)
     }
