@@ -7,6 +7,8 @@ SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, PACKET_AUXDATA = 263, 1, 1, 8
 VLAN_VALID, TPID_VALID, OUTGOING = 0x10, 0x40, 4
 children = []
+# A machine may be an emulated one: how many times as long everything may take.
+PATIENCE = int(os.environ.get("WEIR_TEST_PATIENCE", "1"))
 
 def run(*command, check=True, timeout=40):
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -52,12 +54,12 @@ def ping(namespace, *options):
 def gateway_runs(what, command, socket_path):
     """Starts a gateway and waits for its control socket."""
     child = start(*command)
-    for _ in range(150):
+    for _ in range(150 * PATIENCE):
         if os.path.exists(socket_path) or child.poll() is not None:
             break
         time.sleep(0.1)
     expect(what, child.poll() is None and os.path.exists(socket_path),
-           child.stdout.read() if child.poll() is not None else "no socket after 15 s")
+           child.stdout.read() if child.poll() is not None else f"no socket after {15 * PATIENCE} s")
     return child
 
 def gateway_stops(child):
@@ -214,8 +216,7 @@ def within(seconds, namespaces, body):
     began = time.time()
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {seconds} s"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    # A machine may be an emulated one.
-    signal.alarm(seconds * int(os.environ.get("WEIR_TEST_PATIENCE", "1")))
+    signal.alarm(seconds * PATIENCE)
     try:
         body()
         print(f"  all well after {time.time() - began:.0f} s")
