@@ -294,6 +294,12 @@ impl Device {
         unsafe { sys::weir_device_is_up(self.port) != 0 }
     }
 
+    /// Whether it splits frames of its MTU among several buffers, as far as it says: those are lost (`rx_too_long`).
+    pub fn splits_frames(&self) -> bool {
+        // SAFETY: the device is open.
+        unsafe { sys::weir_device_splits(self.port) != 0 }
+    }
+
     /// What it has lost.
     pub fn losses(&self) -> sys::Losses {
         let mut losses = sys::Losses::default();

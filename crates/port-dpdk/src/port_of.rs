@@ -99,6 +99,9 @@ impl DpdkPort {
         let mut detail = format!("{}, {buffers}, queue {} of {}", device.driver, config.queue, device.queues);
         let offloads = device.offloads;
         detail += offload::words(offloads);
+        if !copies && device.splits_frames() {
+            detail += ", splits frames of its MTU: packet_buffer_bytes = 4096 in [frames] receives them whole";
+        }
         if let Some(advice) = config.ena_advice(&device.driver) {
             detail = format!("{detail}, {advice}");
         }

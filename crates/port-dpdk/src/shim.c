@@ -601,6 +601,15 @@ int weir_device_start(struct weir_stock *stock, uint16_t port, uint32_t ms, int 
 	return failed;
 }
 
+/* Whether the device, which has started, splits frames among buffers: it counts them in whole kilobytes, say, and one of those
+ * does not hold a frame of its MTU. */
+int weir_device_splits(uint16_t port)
+{
+	struct rte_eth_rxq_info queue = { 0 };
+
+	return rte_eth_rx_queue_info_get(port, 0, &queue) == 0 && queue.scattered_rx;
+}
+
 /* The driver frees all it has to the stock. */
 int weir_device_close(struct weir_stock *stock, uint16_t port)
 {

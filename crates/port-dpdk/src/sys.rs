@@ -175,6 +175,7 @@ unsafe extern "C" {
     pub fn weir_device_close(stock: *mut Stock, port: u16) -> c_int;
     pub fn weir_device_losses(port: u16, out: *mut Losses) -> c_int;
     pub fn weir_device_is_up(port: u16) -> c_int;
+    pub fn weir_device_splits(port: u16) -> c_int;
 
     pub fn weir_interrupt_open(port: u16, queue: u16) -> c_int;
     pub fn weir_interrupt_close(port: u16, queue: u16, epoll: c_int);
