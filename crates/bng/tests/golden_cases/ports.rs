@@ -51,9 +51,9 @@ fn two_cores_on_one_device() -> Case {
         .send("hyb", &line(SUB_MAC, HYBRID_MAC, &up(HYBRID, 64)))
         .send("hyb", &core(10, ROUTER_MAC, HYBRID_MAC, &down(HYBRID, 64)))
         .send("hyb", &core(20, ROUTER_MAC, HYBRID_MAC, &down(HYBRID, 32)))
-        .expect("hyb", &core(20, HYBRID_MAC, ROUTER_MAC, &up(HYBRID, 63)))
         .expect("hyb", &line(HYBRID_MAC, SUB_MAC, &down(HYBRID, 63)))
         .expect("hyb", &line(HYBRID_MAC, SUB_MAC, &down(HYBRID, 31)))
+        .expect("hyb", &core(20, HYBRID_MAC, ROUTER_MAC, &up(HYBRID, 63)))
         .punts("hybrid_access", 1)
 }
 
