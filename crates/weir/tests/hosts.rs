@@ -33,7 +33,15 @@ fn hosts_talk_through_every_mode() {
 /// N3 and N6 as VLANs of one interface, or on one link: see `tests/net/one_device.py` for the picture.
 #[test]
 fn hosts_talk_through_one_interface() {
-    for arguments in [&["packet"][..], &["xdp"], &["link"], &["packet", "take-over"], &["xdp", "take-over"]] {
+    for arguments in [
+        &["packet"][..],
+        &["xdp"],
+        &["link"],
+        &["kernel"],
+        &["packet", "take-over"],
+        &["xdp", "take-over"],
+        &["kernel", "take-over"],
+    ] {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/net/one_device.py");
         let mut command = Command::new("python3");
         let output = command.args([script, env!("CARGO_BIN_EXE_weir")]).args(arguments).output();
