@@ -104,6 +104,10 @@ impl Hold {
 pub(crate) fn hold(iface: &Iface, key: Key, claim: Claim, wait: bool) -> Result<Hold, PortError> {
     if !wait && helper::client_of_process().is_some() {
         // A confined process opens again what came back, and may bind nothing: what it had it goes on with.
+        let mut held = HELD.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((_, ports)) = held.as_mut().and_then(|held| held.get_mut(&(key, claim))) {
+            *ports += 1;
+        }
         return Ok(Hold(key, claim));
     }
     let until = Instant::now() + if wait { PATIENCE } else { Duration::ZERO };

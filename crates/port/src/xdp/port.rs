@@ -14,6 +14,7 @@ use super::queue::Queue;
 use super::socket::{self, Socket};
 use crate::PortError;
 use crate::bpf::XdpMode;
+use crate::claim::Hold;
 use crate::clock::coarse_now;
 use crate::iface::Iface;
 use crate::offload::Fit;
@@ -62,7 +63,7 @@ pub struct XdpPort {
     /// Queues on which the interface received when it was opened.
     queues: Option<u32>,
     /// What stays of the interface while it is opened again: its program, with what is before it, and its offloads.
-    pub(super) standing: Option<(Attachment, Option<Fit>)>,
+    pub(super) standing: Option<(Attachment, Option<Fit>, Hold)>,
     // After `live`: the memory outlives the socket.
     pub(super) arena: Arc<Arena>,
 }
@@ -443,13 +444,14 @@ impl Port for XdpPort {
         self.check(pool);
         self.relax();
         let Some(live) = self.live.take_if(|live| !live.queue.is_as_left()) else { return };
-        let Live { mut queue, socket, attached, fit, hold: _hold, ifindex, .. } = live;
+        let Live { mut queue, socket, attached, fit, hold, ifindex, .. } = live;
         self.counters.rx_abandoned += queue.unfetched() as u64;
         // What the socket has lost until now is counted; a new one begins at zero.
         self.lost = self.lost.plus(&socket);
         self.lost.show(&mut self.counters);
-        // The in-kernel path is before that program: with another one it would see no packets.
-        self.standing = Some((attached, fit));
+        // The in-kernel path is before that program: with another one it would see no packets. And a process that may bind
+        // nothing has its hold to hand over.
+        self.standing = Some((attached, fit, hold));
         self.let_go(queue, socket, None, ifindex, pool);
         self.looked = 0;
     }

@@ -268,12 +268,12 @@ impl Gateway for QueriedPlane {
         self.plane.close(env);
     }
 
-    #[inline(always)]
     #[inline]
     fn port_of(&self, device: PortId, packet: &[u8]) -> PortId {
         self.plane.port_of(device, packet)
     }
 
+    #[inline(always)]
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
         self.plane.steer_key(port, packet)
     }
