@@ -11,7 +11,7 @@ children = []
 PATIENCE = int(os.environ.get("WEIR_TEST_PATIENCE", "1"))
 
 def run(*command, check=True, timeout=40):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout * PATIENCE)
     if check and done.returncode:
         raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
     return done.stdout + done.stderr

@@ -47,9 +47,9 @@ fn the_committed_object_is_what_its_source_makes() {
 #[test]
 fn an_attempt_that_fails_leaves_no_names() {
     let (net, folder) = (Net::new("names"), BpfFolder::new("names"));
-    ok(&format!("ip -n {} link add dummy0 type dummy", net.gateway));
-    ok(&format!("ip -n {} link set dummy0 up", net.gateway));
-    let gateway = net.start(&net.in_kernel(&folder, ["eth0", "dummy0"], "auto"));
+    ok(&format!("ip -n {} link add bridge0 type bridge", net.gateway));
+    ok(&format!("ip -n {} link set bridge0 up", net.gateway));
+    let gateway = net.start(&net.in_kernel(&folder, ["eth0", "bridge0"], "auto"));
     let said = fs::read_to_string(net.file("run.err")).expect("it says something");
     assert!(said.contains("no packets are forwarded in the kernel") && said.contains("no XDP of its own"), "{said}");
     let names = || fs::read_dir(folder.path().join("weir")).expect("its folder").flatten().collect::<Vec<_>>();
