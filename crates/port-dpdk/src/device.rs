@@ -84,7 +84,19 @@ pub struct Device {
     started: AtomicBool,
     closed: AtomicBool,
     copy: Option<CopyPool>,
+    /// Packet buffers that a NIC's rings may keep: many drivers give back what was sent when the ring's entry is used again.
+    keeps: u32,
     packets: Arc<Packets>,
+}
+
+/// Whether rings of NICs that may keep so many of the packet buffers leave a quarter of them to packets on their way. With none
+/// left nothing is received, and nothing sent that would give some back.
+fn leaves_enough(keep: u32, buffers: u32) -> Result<(), (String, &'static str)> {
+    if keep <= buffers / 4 * 3 {
+        return Ok(());
+    }
+    let why = format!("rings of DPDK's NICs may keep {keep} packet buffers, and there are {buffers}");
+    Err((why, "raise [frames] packet_buffers, or lower ring="))
 }
 
 // SAFETY: DPDK's devices may be used by several threads, each its own queue; the mempool of copies is made for several threads.
@@ -135,9 +147,14 @@ impl Device {
             started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             copy: None,
+            keeps: 0,
             packets: packets.clone(),
         };
-        if let Err((why, advice)) = device.set_up(config, stock, pool) {
+        let others = all.values().filter_map(Weak::upgrade).map(|device| device.keeps).sum::<u32>();
+        let begun = device.set_up(config, stock, pool);
+        if let Err((why, advice)) =
+            begun.and_then(|()| leaves_enough(others + device.keeps, packets.arena().shape().slots))
+        {
             device.close(stock);
             return Err(refused(why, advice));
         }
@@ -189,6 +206,9 @@ impl Device {
             self.begin(config, mempool, false, &mut info, stock, pool)?;
         }
         *self.started.get_mut() = true;
+        if !copies && config.is_pci() {
+            self.keeps = u32::from(config.queues) * (u32::from(info.rx_ring) + u32::from(info.tx_ring));
+        }
         self.offloads = offload::granted(info.offloads);
         self.out.fetch_add(stock.take_out(), Ordering::Relaxed);
         self.look(config);
@@ -384,5 +404,18 @@ fn probe(config: &Config) -> Result<u16, String> {
             0 => Ok(port),
             _ => Err("it is no network device".to_owned()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_leave_packet_buffers_for_packets() {
+        assert_eq!(leaves_enough(0, 64), Ok(()));
+        assert_eq!(leaves_enough(2048, 4096), Ok(()));
+        let (why, advice) = leaves_enough(2048, 2048).unwrap_err();
+        assert!(why.contains("2048 packet buffers, and there are 2048") && advice.contains("packet_buffers"), "{why}");
     }
 }
