@@ -66,8 +66,22 @@ impl Live {
             false => Some(offload::fit(&config.interface, config.netns.as_deref())?),
             true => None,
         };
+        let copying = match config.copy {
+            Copying::Auto | Copying::Zero if !umem_of(true, &arena).has_enough() => Copying::Copy,
+            as_said => as_said,
+        };
+        if copying != config.copy && config.copy == Copying::Zero {
+            return Err(PortError::Unsupported {
+                what: format!(
+                    "zero copy on {} with packet buffers of {} bytes, which lie across pages",
+                    config.interface, shape.slot_bytes
+                ),
+                advice: "reserve huge pages (vm.nr_hugepages), or set packet_buffer_bytes = 2048 in [frames], or say copy=yes"
+                    .to_owned(),
+            });
+        }
         // The kernel tries zero copy where nothing is said.
-        let copy = match config.copy {
+        let copy = match copying {
             Copying::Auto => 0,
             Copying::Copy => libc::XDP_COPY,
             Copying::Zero => libc::XDP_ZEROCOPY,
@@ -91,7 +105,7 @@ impl Live {
         };
         let (unbound, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
         // Before it is known whether the device will do without copies: slots that it can use in any case.
-        let umem = umem_of(config.copy != Copying::Copy, &arena);
+        let umem = umem_of(copying != Copying::Copy, &arena);
         let mut queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
         queue.refill(pool);
         let socket = match unbound.bind(iface, &spec) {

@@ -77,6 +77,13 @@ impl Umem {
         first / self.boundary == (first + u64::from(self.slot_bytes) - 1) / self.boundary
     }
 
+    /// Whether a device may be given at least every fourth slot: of small ones every second lies across two pages, of those as
+    /// long as a page nearly all.
+    pub fn has_enough(&self) -> bool {
+        let some = self.slots.min(4096);
+        (0..some).filter(|slot| self.usable(*slot)).count() * 4 >= some as usize
+    }
+
     /// Address of a free slot, for the fill ring.
     #[inline]
     pub(crate) fn fill_address(&self, slot: u32) -> u64 {
@@ -151,6 +158,13 @@ mod tests {
         assert_eq!(across, [1985, 2978, 3971]);
         let copy = Umem::new(shape(4096, 2048, 256), 0);
         assert!((0..4096).all(|slot| copy.usable(slot)));
+    }
+
+    #[test]
+    fn slots_as_long_as_a_page_need_huge_ones() {
+        let has_enough = |slot_bytes, boundary| Umem::new(shape(16_384, slot_bytes, 256), boundary).has_enough();
+        assert!(has_enough(2048, 4096) && has_enough(4096, 2 << 20) && has_enough(4096, 0));
+        assert!(!has_enough(4096, 4096));
     }
 
     #[test]
