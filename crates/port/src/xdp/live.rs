@@ -73,7 +73,7 @@ impl Live {
         if copying != config.copy && config.copy == Copying::Zero {
             return Err(PortError::Unsupported {
                 what: format!(
-                    "zero copy on {} with packet buffers of {} bytes, which lie across pages",
+                    "zero copy on {} with packet buffers of {} bytes (they lie across pages)",
                     config.interface, shape.slot_bytes
                 ),
                 advice: "reserve huge pages (vm.nr_hugepages), or set packet_buffer_bytes = 2048 in [frames], or say copy=yes"

@@ -59,7 +59,7 @@ fn two_vlans() -> Case {
 fn a_vlan_and_none() -> Case {
     let ports = VLANS.replace("vlan = 60, ", "");
     let case = case("One side is a VLAN of the other's device, which is without tags itself.");
-    both_ways(case.with(&ports), tagged(30), |from, to| eth(from, to))
+    both_ways(case.with(&ports), tagged(30), eth)
 }
 
 fn a_stack_and_a_vlan() -> Case {
@@ -137,7 +137,7 @@ fn between_subscribers() -> Case {
 fn one_link() -> Case {
     let case =
         case("Both sides on one link without tags: what is to an address of access is its, all else the core's.");
-    both_ways(case.with(ONE_LINK), |from, to| eth(from, to), |from, to| eth(from, to))
+    both_ways(case.with(ONE_LINK), eth, eth)
 }
 
 fn one_link_over_ipv6() -> Case {
