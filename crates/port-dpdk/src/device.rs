@@ -80,6 +80,10 @@ pub struct Device {
     steering: Mutex<Steering>,
     /// What is told of it, as of the last change that is done.
     told: Mutex<Told>,
+    /// Held while a driver is asked for the state of its device: of two threads at a time each would read what is the other's.
+    asking: Mutex<()>,
+    /// The link, as it was told last.
+    up: AtomicBool,
     /// It does not stand still.
     started: AtomicBool,
     closed: AtomicBool,
@@ -144,6 +148,8 @@ impl Device {
             offloads,
             steering: Mutex::default(),
             told: Mutex::default(),
+            asking: Mutex::default(),
+            up: AtomicBool::new(false),
             started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             copy: None,
@@ -308,10 +314,13 @@ impl Device {
         self.told.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Whether the link is up.
+    /// Whether the link is up; while another thread asks, as it was last.
     pub fn is_up(&self) -> bool {
-        // SAFETY: the device is open.
-        unsafe { sys::weir_device_is_up(self.port) != 0 }
+        if let Ok(_alone) = self.asking.try_lock() {
+            // SAFETY: the device is open.
+            self.up.store(unsafe { sys::weir_device_is_up(self.port) != 0 }, Ordering::Relaxed);
+        }
+        self.up.load(Ordering::Relaxed)
     }
 
     /// Whether it splits frames of its MTU among several buffers, as far as it says: those are lost (`rx_too_long`).
@@ -320,12 +329,13 @@ impl Device {
         unsafe { sys::weir_device_splits(self.port) != 0 }
     }
 
-    /// What it has lost.
-    pub fn losses(&self) -> sys::Losses {
+    /// What it has lost; none: another thread asks its driver just now.
+    pub fn losses(&self) -> Option<sys::Losses> {
+        let _alone = self.asking.try_lock().ok()?;
         let mut losses = sys::Losses::default();
         // SAFETY: the device is open; `losses` has room.
         unsafe { sys::weir_device_losses(self.port, &raw mut losses) };
-        losses
+        Some(losses)
     }
 
     /// Whether it is the client of another process, for which its start waits.

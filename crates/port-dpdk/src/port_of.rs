@@ -275,8 +275,9 @@ impl DpdkPort {
     }
 
     fn count(&mut self) {
-        if let Some(device) = self.device.as_ref().filter(|_| self.queue == 0) {
-            let losses = device.losses();
+        if let Some(device) = self.device.as_ref().filter(|_| self.queue == 0)
+            && let Some(losses) = device.losses()
+        {
             self.counters.rx_ring_full = losses.rx_missed;
             self.counters.rx_errors = losses.rx_errors;
             self.counters.rx_no_frame = losses.rx_no_mbuf;
