@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use engine::{Gateway, Idle, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig, WorkerInit};
+use engine::{Gateway, Idle, Io, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig, WorkerInit};
 use frame::{Pool, Port};
-use table::hint::{tsc, tsc_hz};
+use table::hint::tsc_hz;
 
 use crate::core_clock::CoreClock;
 use crate::error::BenchError;
@@ -281,31 +281,31 @@ impl Queues {
     }
 }
 
+/// What a worker charges its cycles to. Cycles in which its thread was not running are in none: a clock that went on meanwhile
+/// would have packets given up that nobody was late with.
+const CHARGED: [Io; 5] = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles, Io::IdleCycles];
+
 /// A turn of a worker whose thread far ends are on, too.
 struct Apart {
-    begin: u64,
+    charged: u64,
     far: [u64; 2],
 }
 
 impl Apart {
-    fn look(far: &FarCycles) -> [u64; 2] {
-        [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed))
+    fn begin(view: &StatsView, far: &FarCycles) -> Self {
+        let charged = CHARGED.iter().map(|what| view.io(*what)).sum();
+        Self { charged, far: [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed)) }
     }
 
-    fn begin(far: &FarCycles) -> Self {
-        Self { begin: tsc(), far: Self::look(far) }
-    }
-
-    /// Ticks of the turn without what far ends took; what they took in a turn that moved nothing is noted apart.
-    fn end(self, far: &FarCycles, moved: bool) -> u64 {
-        let all = tsc().wrapping_sub(self.begin);
-        let now = Self::look(far);
-        let took = [0, 1].map(|n: usize| now[n] - self.far[n]);
+    /// Cycles of the turn without what far ends took; what they took in a turn that moved nothing is noted apart.
+    fn end(self, view: &StatsView, far: &FarCycles, moved: bool) -> u64 {
+        let now = Self::begin(view, far);
+        let took = [0, 1].map(|n: usize| now.far[n] - self.far[n]);
         if !moved {
             // Nobody else writes it.
             far[2].store(far[2].load(Ordering::Relaxed) + took[0], Ordering::Relaxed);
         }
-        all.saturating_sub(took[0] + took[1])
+        (now.charged - self.charged).saturating_sub(took[0] + took[1])
     }
 }
 
@@ -324,13 +324,13 @@ impl<G: Gateway> Player for Working<G> {
             if let Some(notes) = notes.as_ref().filter(|_| part == Part::Measure) {
                 queues.look(worker.gateway(), notes);
             }
-            let apart = mover.is_some().then(|| Apart::begin(far));
+            let apart = mover.is_some().then(|| Apart::begin(&view, far));
             let moved = match how.clocked {
                 true => worker.turn_clocked::<Tsc>(),
                 false => worker.turn_clocked::<NoClock>(),
             };
             if let (Some(mover), Some(apart)) = (&mut *mover, apart) {
-                mover.worked(apart.end(far, moved), moved);
+                mover.worked(apart.end(&view, far, moved), moved);
             }
             moved
         });
