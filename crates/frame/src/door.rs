@@ -176,6 +176,9 @@ pub struct Caps {
     pub queues: Option<u32>,
     /// The number, among its worker's, of the port whose device this one shares; none: it has its own.
     pub on: Option<u8>,
+    /// Packet buffers that it may keep beside those it has had since it was opened: many drivers give back what was sent when
+    /// the ring's entry is used again.
+    pub keeps: u32,
 }
 
 /// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker

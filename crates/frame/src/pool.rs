@@ -6,9 +6,6 @@ use crate::arena::Arena;
 use crate::batch::Batch;
 use crate::frame::Frame;
 
-/// How many slots move between a pool and the depot at once.
-const BULK: usize = 256;
-
 /// Free slots owned by one worker, last in first out so that the slots in use stay the warm ones. Falls back on the
 /// arena's depot in bulk; what it does not use goes back there when it ends.
 pub struct Pool {
@@ -18,9 +15,12 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// How many slots move between a pool and the depot at once.
+    pub const BULK: usize = 256;
+
     /// A pool that holds up to `share` slots, filled from the depot as far as it can be.
     pub fn new(arena: &Arc<Arena>, share: usize) -> Self {
-        let mut pool = Self { arena: arena.clone(), free: Vec::with_capacity(share + BULK), share };
+        let mut pool = Self { arena: arena.clone(), free: Vec::with_capacity(share + Self::BULK), share };
         pool.refill(share);
         pool
     }
@@ -34,6 +34,17 @@ impl Pool {
     /// Numbers of the slots it holds.
     pub(crate) fn slots(&self) -> &[u32] {
         &self.free
+    }
+
+    /// From now on it holds up to `share` slots; what it has beyond goes to the depot.
+    pub fn set_share(&mut self, share: usize) {
+        self.share = share;
+        let beyond = self.free.len().saturating_sub(share);
+        if beyond > 0 {
+            self.spill(beyond);
+        }
+        // Nothing is allocated when packets come back.
+        self.free.reserve((share + Self::BULK).saturating_sub(self.free.len()));
     }
 
     /// Fills it again from the depot as far as it can be.
@@ -51,7 +62,7 @@ impl Pool {
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
         if self.free.is_empty() {
-            self.refill(BULK.min(self.share.max(1)));
+            self.refill(Self::BULK.min(self.share.max(1)));
         }
         let slot = self.free.pop()?;
         // SAFETY: a slot number in `free` stands for no live token: it came from the depot or from `give`, which
@@ -79,8 +90,8 @@ impl Pool {
             return;
         }
         assert!(self.arena.owns(&frame), "a frame of another arena");
-        if self.free.len() >= self.share + BULK {
-            self.spill();
+        if self.free.len() >= self.share + Self::BULK {
+            self.spill(Self::BULK);
         }
         self.free.push(frame.slot());
     }
@@ -109,12 +120,12 @@ impl Pool {
         self.free.extend(depot.drain(keep..));
     }
 
-    /// Another worker's frames ended here: give a bulk back, so that it can have them.
+    /// Another worker's frames ended here, or it is to hold fewer: gives some back, so that others can have them.
     #[cold]
-    fn spill(&mut self) {
+    fn spill(&mut self, count: usize) {
         let mut depot = self.arena.depot.lock().expect("no code panics holding the depot");
         // The coldest slots are at the bottom.
-        depot.extend(self.free.drain(..BULK));
+        depot.extend(self.free.drain(..count));
     }
 }
 

@@ -82,6 +82,22 @@ fn headers_of_neighbouring_slots_fall_into_different_cache_sets() {
     assert_eq!((stride / 64) % 2, 1, "an odd number of lines visits every set");
 }
 
+#[test]
+fn a_pool_gives_up_what_is_over_its_share() {
+    let arena = arena(1024);
+    let mut first = Pool::new(&arena, 512);
+    let second = Pool::new(&arena, 512);
+    let lent: Vec<_> = (0..100).map(|_| first.take().expect("a slot")).collect();
+    first.set_share(300);
+    assert_eq!((first.free(), second.free(), arena.in_depot()), (300, 512, 112));
+    first.set_share(400);
+    first.restock();
+    assert_eq!((first.free(), arena.in_depot()), (400, 12));
+    lent.into_iter().for_each(|frame| first.give(frame));
+    drop((first, second));
+    assert_eq!(arena.in_depot(), 1024);
+}
+
 /// How often a frame wanders; enough for the stocks to overflow several times.
 const MOVES: u32 = if cfg!(miri) { 700 } else { 5_000 };
 

@@ -90,6 +90,8 @@ pub struct Device {
     copy: Option<CopyPool>,
     /// Packet buffers that a NIC's rings may keep: many drivers give back what was sent when the ring's entry is used again.
     keeps: u32,
+    /// Those of a queue's transmit ring, which is empty at first.
+    keeps_sent: u32,
     packets: Arc<Packets>,
 }
 
@@ -154,6 +156,7 @@ impl Device {
             closed: AtomicBool::new(false),
             copy: None,
             keeps: 0,
+            keeps_sent: 0,
             packets: packets.clone(),
         };
         let others = all.values().filter_map(Weak::upgrade).map(|device| device.keeps).sum::<u32>();
@@ -212,6 +215,7 @@ impl Device {
             self.begin(config, mempool, false, &mut info, stock, pool)?;
         }
         *self.started.get_mut() = true;
+        self.keeps_sent = if copies { 0 } else { info.tx_ring.into() };
         if !copies && config.is_pci() {
             self.keeps = u32::from(config.queues) * (u32::from(info.rx_ring) + u32::from(info.tx_ring));
         }
@@ -321,6 +325,11 @@ impl Device {
             self.up.store(unsafe { sys::weir_device_is_up(self.port) != 0 }, Ordering::Relaxed);
         }
         self.up.load(Ordering::Relaxed)
+    }
+
+    /// Packet buffers that the transmit ring of a queue may keep.
+    pub fn keeps_sent(&self) -> u32 {
+        self.keeps_sent
     }
 
     /// Whether it splits frames of its MTU among several buffers, as far as it says: those are lost (`rx_too_long`).

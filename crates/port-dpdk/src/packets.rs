@@ -130,6 +130,9 @@ const LOW: usize = 128;
 const HIGH: usize = 512;
 
 impl Stock {
+    /// Slots it holds at most, between two calls of [`level`](Self::level).
+    pub const MOST: u32 = HIGH as u32;
+
     /// An empty stock.
     ///
     /// # Errors

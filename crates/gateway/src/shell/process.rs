@@ -116,6 +116,8 @@ impl Opened {
         if let Some((_, first)) = ports.first() {
             first.report_unsteered(&head.ports);
         }
+        let spare = G::spare_buffers(&loaded.config) as usize;
+        share_out(&arena, spare, ports.iter_mut().map(|(pool, of_worker)| (pool, &*of_worker.caps)).collect());
         ports::report_queues_not_served(&head.ports, ports.iter().map(|(_, of_worker)| of_worker));
         let host = match ports.first_mut() {
             Some((_, first)) => host_routing::open(&head.ports, &mut first.caps)?,
@@ -185,6 +187,20 @@ impl Opened {
         let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
         Process { observer, arena, stop, threads, standing, seats, ended, rest, turned, host }
     }
+}
+
+/// Gives workers, each with its pool and what its ports are, equal shares of the packet buffers that are free once ports have
+/// filled their rings, without `spare` and without what the ports may keep beside. If shares were of all buffers, the ports of
+/// a busy worker could find none while an idle worker holds its share.
+pub(super) fn share_out(arena: &Arena, spare: usize, mut workers: Vec<(&mut Pool, &[Caps])>) {
+    let devices = workers.iter().flat_map(|(_, caps)| caps.iter()).filter(|caps| caps.on.is_none());
+    let keep: usize = devices.map(|caps| caps.keeps as usize).sum();
+    let free = arena.in_depot() + workers.iter().map(|(pool, _)| pool.free()).sum::<usize>();
+    let each = |buffers: usize| buffers / workers.len().max(1);
+    // With few buffers they still move many at a time.
+    let share = each(free.saturating_sub(spare + keep)).max(each(free).min(Pool::BULK));
+    workers.iter_mut().for_each(|(pool, _)| pool.set_share(share));
+    workers.iter_mut().for_each(|(pool, _)| pool.restock());
 }
 
 impl<P: Product> Process<P> {
@@ -337,5 +353,41 @@ impl<P: Product> Process<P> {
 impl<P: Product> Drop for Process<P> {
     fn drop(&mut self) {
         self.halt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frame::ArenaConfig;
+
+    use super::*;
+
+    fn shares(slots: u32, taken: usize, spare: usize, caps: &[Caps]) -> ([usize; 2], usize) {
+        let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).expect("memory");
+        let mut pools = [(); 2].map(|()| Pool::new(&arena, slots as usize / 2));
+        // The first worker opens a device, whose rings are filled for both.
+        let rings: Vec<_> = (0..taken).map(|_| pools[0].take().expect("a buffer")).collect();
+        share_out(&arena, spare, pools.iter_mut().map(|pool| (pool, caps)).collect());
+        let shared = (pools.each_ref().map(Pool::free), arena.in_depot());
+        rings.into_iter().for_each(|frame| pools[1].give(frame));
+        shared
+    }
+
+    #[test]
+    fn shares_are_of_what_ports_leave() {
+        assert_eq!(shares(8192, 0, 0, &[]), ([4096; 2], 0));
+        assert_eq!(shares(8192, 2048, 0, &[]), ([3072; 2], 0));
+        assert_eq!(shares(8192, 2048, 1024, &[]), ([2560; 2], 1024));
+        let device = Caps { keeps: 1000, ..Caps::default() };
+        let on_it = Caps { on: Some(0), ..device.clone() };
+        // Each of two workers has two queues with such a ring; a port on another's device has none.
+        assert_eq!(shares(8192, 2048, 0, &[device.clone(), device, on_it]), ([1072; 2], 4000));
+    }
+
+    #[test]
+    fn few_buffers_are_shared_all_the_same() {
+        let device = Caps { keeps: 1000, ..Caps::default() };
+        assert_eq!(shares(1024, 0, 0, std::slice::from_ref(&device)), ([256; 2], 512));
+        assert_eq!(shares(256, 0, 0, &[device]), ([128; 2], 0));
     }
 }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use engine::Time;
-use frame::{Arena, Pool, PortHandover};
+use frame::{Arena, Caps, Pool, PortHandover};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use table::hint::thread_cpu_ns;
 use wire::Mac;
 
 use super::super::ports::{self, WorkerPorts};
-use super::super::process::{Opened, Process, StartError};
+use super::super::process::{Opened, Process, StartError, share_out};
 use super::super::product::{Gateway, Head, Loaded, Product};
 use super::super::sections::Sections;
 use super::giver::Listeners;
@@ -37,6 +37,8 @@ pub struct Taker {
     /// Packet memory that ports share with the kernel.
     memory: Option<OwnedFd>,
     ports: Vec<(PortNote, PortHandover)>,
+    /// Packet buffers that workers leave to others.
+    spare: usize,
 }
 
 /// What runs now.
@@ -105,7 +107,7 @@ impl Taker {
             let handed = PortHandover { descriptors: message.descriptors, text: note.text.clone() };
             ports.push((note, handed));
         }
-        Ok(Self { link, hello, sockets, helper, memory, ports })
+        Ok(Self { link, hello, sockets, helper, memory, ports, spare: 0 })
     }
 
     /// The helper, which keeps what it keeps for the ports: its process number, whether it registers packet memory, its
@@ -138,15 +140,17 @@ impl Taker {
         };
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes, source })?;
         let (workers, steer) = (head.workers.count, G::steer(&loaded.config));
+        self.spare = G::spare_buffers(&loaded.config) as usize;
         let mut handed = std::mem::take(&mut self.ports).into_iter().map(|(_, handed)| handed);
         port::set_borrowed(true);
         let mut opened = Vec::new();
         for worker in 0..workers {
-            let share = slots.saturating_sub(G::spare_buffers(&loaded.config)) as usize / usize::from(workers.max(1));
-            let pool = Pool::new(&arena, share);
             let of_worker = WorkerPorts::take_over(&head.ports, (worker, workers), &steer, &arena, &mut handed)?;
-            opened.push((pool, of_worker));
+            opened.push((Pool::new(&arena, 0), of_worker));
         }
+        // Of memory that is the running gateway's nothing is free yet.
+        let spare = self.spare;
+        share_out(&arena, spare, opened.iter_mut().map(|(pool, of_worker)| (pool, &*of_worker.caps)).collect());
         Ok(Opened::of(arena, opened))
     }
 
@@ -185,7 +189,7 @@ impl Taker {
                     parts.extend(message.octets);
                     state.import(process.standing(), &std::mem::take(&mut parts)).map_err(said)?;
                 }
-                Kind::Buffers => used = take_free(&mut process, &message.octets)?,
+                Kind::Buffers => used = take_free(&mut process, self.spare, &message.octets)?,
                 Kind::Neighbours => suppose(&*observer, &read::<Vec<Neighbour>>(&message)?),
                 Kind::Synced => self.link.send(Kind::Ready, &[], &[])?,
                 Kind::Arm => self.link.send(Kind::Armed, &[], &[])?,
@@ -215,14 +219,16 @@ impl Taker {
 
 /// Takes the packet buffers that the other process, whose workers stand still, does not use. Returns which it uses, a
 /// bit each.
-fn take_free<P: Product>(process: &mut Process<P>, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
+fn take_free<P: Product>(process: &mut Process<P>, spare: usize, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
     let (words, rest) = octets.as_chunks::<8>();
     let used: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let arena = process.shell().arena().clone();
     let fits = rest.is_empty() && used.len() == arena.shape().slots.div_ceil(64) as usize;
     anyhow::ensure!(fits, "the running gateway sent packet buffers that cannot be read");
     arena.release_all_but(&used);
-    process.standing().iter_mut().for_each(|worker| worker.parts_mut().1.pool.restock());
+    // Ports that were handed over have what they keep.
+    let workers = process.standing().iter_mut().map(|worker| (&mut worker.parts_mut().1.pool, &[] as &[Caps]));
+    share_out(&arena, spare, workers.collect());
     Ok(used)
 }
 
