@@ -2,35 +2,18 @@
 
 use dataplane::acl::SPARE_COUNTERS;
 use frame::Caps;
-use gateway::fast_path::{self, Attached, FastPathError, Moderation, Ready, Standing, WantedPort, Wants};
-use gateway::shell::StartError;
+use gateway::fast_path::{self, Attached, FastPathError, Ready, Standing, Wants};
+use gateway::shell::{Sections as _, StartError};
 
 use crate::assemble::WorkerInit;
-use crate::config::{Config, Port};
+use crate::config::Config;
 use crate::control::Control;
 use crate::fast::{FastPath, Publisher, why_not};
 
-fn wanted(port: &Port) -> WantedPort<'_> {
-    WantedPort {
-        name: &port.name,
-        uri: &port.uri,
-        on: port.on.as_deref(),
-        mode: port.fast_path,
-        side: port.role.into(),
-    }
-}
-
 /// What the configuration wants.
 pub(super) fn wants(config: &Config) -> Wants<'_> {
-    // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
-    let idle = config.workers.idle();
-    Wants {
-        gateway: "bng",
-        ports: config.port.iter().map(wanted).collect(),
-        why_not: why_not(config),
-        moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
-        keep: None,
-    }
+    let ports = config.port.iter().map(|port| (port.fast_path, port.role.into()));
+    Wants { why_not: why_not(config), ..Wants::new("bng", &config.head(), ports) }
 }
 
 /// See [`fast_path::open`].

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FastPath, FastPathError, FastPort, Side};
-use crate::shell::StartError;
+use crate::shell::ports::PortEntry;
+use crate::shell::{Head, StartError};
 
 /// Whether packets are forwarded in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,7 +59,25 @@ pub struct Wants<'a> {
     pub keep: Option<(Duration, &'a Path)>,
 }
 
-impl Wants<'_> {
+impl<'a> Wants<'a> {
+    /// Of the ports of a configuration, in order, each with what it wants and its side.
+    pub fn new(gateway: &'static str, head: &Head<'a>, ports: impl Iterator<Item = (FastPathMode, Side)>) -> Self {
+        let wanted = |(port, (mode, side)): (&PortEntry<'a>, _)| {
+            let PortEntry { name, uri, on, .. } = *port;
+            WantedPort { name, uri, on, mode, side }
+        };
+        // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet
+        // less.
+        let idle = head.workers.idle();
+        Self {
+            gateway,
+            ports: head.ports.iter().zip(ports).map(wanted).collect(),
+            why_not: None,
+            moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
+            keep: None,
+        }
+    }
+
     fn has_any(&self) -> bool {
         self.ports.iter().any(|port| port.mode != FastPathMode::Off)
     }

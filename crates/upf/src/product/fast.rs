@@ -4,38 +4,21 @@ use std::path::Path;
 
 use dataplane::acl::SPARE_COUNTERS;
 use frame::Caps;
-use gateway::fast_path::{self, Attached, FastPathError, Ready, Standing, WantedPort, Wants};
-use gateway::shell::StartError;
-use port::Moderation;
+use gateway::fast_path::{self, Attached, FastPathError, Ready, Standing, Wants};
+use gateway::shell::{Sections as _, StartError};
 
 use crate::assemble::WorkerInit;
-use crate::config::{Config, FastPathMode, Port, acl};
+use crate::config::{Config, FastPathMode, acl};
 use crate::control::Control;
 use crate::fast::{FastPath, Publisher, Room, why_not};
 
-fn wanted(port: &Port) -> WantedPort<'_> {
-    WantedPort {
-        name: &port.name,
-        uri: &port.uri,
-        on: port.on.as_deref(),
-        mode: port.fast_path,
-        side: port.role.into(),
-    }
-}
-
 /// What the configuration wants.
 pub(super) fn wants(config: &Config) -> Wants<'_> {
-    // Packets wait for others as long as they may in a worker's port, twice as many: a wake-up costs as much, a packet less.
-    let idle = config.workers.idle();
+    let ports = config.port.iter().map(|port| (port.fast_path, port.role.into()));
     // Mappings are the workers': without them a port could be two subscribers'.
     let keep = config.fast_path.keep().filter(|_| has_ledger(config) && config.nat.is_none());
-    Wants {
-        gateway: "upf",
-        ports: config.port.iter().map(wanted).collect(),
-        why_not: why_not(config),
-        moderation: Moderation { longest: idle.moderate, share: idle.share * 2 },
-        keep: keep.map(|keep| (keep, Path::new(&config.fast_path.bpf_folder))),
-    }
+    let keep = keep.map(|keep| (keep, Path::new(&config.fast_path.bpf_folder)));
+    Wants { why_not: why_not(config), keep, ..Wants::new("upf", &config.head(), ports) }
 }
 
 /// Why known sessions do not go on without the process though the configuration says how long; none: they do, or it does not.
