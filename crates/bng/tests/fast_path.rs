@@ -13,10 +13,11 @@ use bng::fast::{Counts, FastPath, FastPort, Publisher};
 use bng::gateway::BroadbandGateway;
 use bng::record::SubscriberSpec;
 use gateway::fast_path::{InKernelSessions as _, KEY_OWN, NUMBER_BITS, address_key, prefix_key};
+use gateway_testkit::mac;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
 
-use crate::device::{Device, configured, mac};
+use crate::device::{Device, configured};
 use crate::golden_cases;
 
 /// The loopback: where a packet given to a program comes in by.

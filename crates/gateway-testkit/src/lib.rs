@@ -11,7 +11,7 @@
 use dataplane::config::parse_mac;
 use frame::Caps;
 use gateway::routed::{Control, Plane, Routed, RoutedGateway, assemble};
-use gateway::shell::ports::device_of;
+use gateway::shell::ports::{PortEntry, device_of};
 use gateway::shell::{Gateway, Sections};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,9 +28,28 @@ pub struct Device<R: Routed> {
 }
 
 /// A port's hardware address, as its URI says.
-fn mac(uri: &str) -> Result<[u8; 6], String> {
+///
+/// # Errors
+/// What is wrong with the URI.
+pub fn mac(uri: &str) -> Result<[u8; 6], String> {
     let uri: port::Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
     parse_mac(uri.get("mac").unwrap_or("02:00:00:00:00:01")).ok_or_else(|| "no hardware address".to_owned())
+}
+
+/// The memory ports of a configuration, those that share a device on it.
+///
+/// # Errors
+/// What is wrong with a URI.
+pub fn ports_of(entries: &[PortEntry<'_>]) -> Result<Vec<PortSpec>, String> {
+    let port = |(n, entry): (usize, &PortEntry<'_>)| {
+        let device = device_of(entries, n);
+        Ok(PortSpec {
+            name: entry.name.to_owned(),
+            mac: mac(entries[device].uri)?,
+            on: (device != n).then_some(device),
+        })
+    };
+    entries.iter().enumerate().map(port).collect()
 }
 
 impl<R: Routed> Device<R> {
@@ -41,12 +60,7 @@ impl<R: Routed> Device<R> {
     pub fn new(config: R::Config) -> Result<Self, String> {
         RoutedGateway::<R>::check(&config).map_err(|error| error.to_string())?;
         let head = config.head();
-        let ports = head.ports.iter().enumerate().map(|(n, port)| {
-            let device = device_of(&head.ports, n);
-            let mac = mac(head.ports[device].uri)?;
-            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
-        });
-        let ports = ports.collect::<Result<Vec<_>, String>>()?;
+        let ports = ports_of(&head.ports)?;
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (control, workers) = assemble::<R>(&config, &caps).map_err(|error| error.to_string())?;

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use gateway::fast_path::InKernelSessions as _;
 use gateway::shell::Sections as _;
 use gateway::shell::ports::device_of;
+use gateway_testkit::mac;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Outcome, Subject};
 use testkit::pcap::Seen;
 use upf::config::Config;
 use upf::fast::{Counts, FastPath, FastPort, Publisher, Room};
 
-use crate::device::{Device, mac};
+use crate::device::Device;
 use crate::golden_cases;
 
 /// The loopback: where a packet given to a program comes in by.

@@ -18,11 +18,10 @@ use bng::gateway::{BroadbandGateway, Report};
 use bng::link::Line;
 use bng::record::SubscriberSpec;
 use bng::sessions::{Environment, Stored};
-use dataplane::config::parse_mac;
 use engine::Gateway as _;
 use frame::Caps;
 use gateway::shell::Sections as _;
-use gateway::shell::ports::device_of;
+use gateway_testkit::ports_of;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Memories, PortSpec, Rig, host_services};
@@ -40,21 +39,10 @@ pub struct Device {
     before: Counters,
 }
 
-/// A port's hardware address, as its URI says.
-pub fn mac(uri: &str) -> Result<[u8; 6], String> {
-    let uri: port::Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
-    parse_mac(uri.get("mac").unwrap_or("02:00:00:00:00:01")).ok_or_else(|| "no hardware address".to_owned())
-}
-
 impl Device {
     pub fn new(config: &Config) -> Result<Self, String> {
         let head = config.head();
-        let ports = head.ports.iter().enumerate().map(|(n, port)| {
-            let device = device_of(&head.ports, n);
-            let mac = mac(head.ports[device].uri)?;
-            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
-        });
-        let ports = ports.collect::<Result<Vec<_>, String>>()?;
+        let ports = ports_of(&head.ports)?;
         let caps = |(port, entry): (&PortSpec, &bng::config::Port)| {
             let host = host_services(entry.host_packets_per_second);
             Caps { kind: "memory", mac: port.mac, mtu: 1500, host, ..Caps::default() }

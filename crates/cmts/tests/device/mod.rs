@@ -19,6 +19,8 @@ use crypto::Key;
 use dataplane::config::parse_mac;
 use engine::Gateway as _;
 use frame::Caps;
+use gateway::shell::Sections as _;
+use gateway_testkit::ports_of;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Memories, PortSpec, Rig, host_services};
@@ -32,16 +34,9 @@ pub struct Device {
     before: Counters,
 }
 
-/// A port's hardware address, as its URI says.
-fn mac(uri: &str) -> Result<[u8; 6], String> {
-    let uri: port::Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
-    parse_mac(uri.get("mac").unwrap_or("02:00:00:00:00:01")).ok_or_else(|| "no hardware address".to_owned())
-}
-
 impl Device {
     fn new(config: &Config) -> Result<Self, String> {
-        let spec = |port: &cmts::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)?, on: None });
-        let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
+        let ports = ports_of(&config.head().ports)?;
         let caps = |(port, entry): (&PortSpec, &cmts::config::Port)| {
             let host = host_services(entry.host_packets_per_second);
             Caps { kind: "memory", mac: port.mac, mtu: 1500, host, ..Caps::default() }

@@ -20,8 +20,7 @@ use dataplane::forward::InstanceId;
 use engine::Gateway as _;
 use frame::Caps;
 use gateway::shell::Sections as _;
-use gateway::shell::ports::device_of;
-use port::Uri;
+use gateway_testkit::ports_of;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Memories, PortSpec, Rig};
@@ -49,13 +48,6 @@ pub struct Device {
     before: Counters,
 }
 
-/// A port's hardware address, as its URI says.
-pub fn mac(uri: &str) -> Result<[u8; 6], String> {
-    let uri: Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
-    let mac = uri.get("mac").unwrap_or("02:00:00:00:00:01");
-    upf::config::parse_mac(mac).ok_or_else(|| format!("{mac} is no hardware address"))
-}
-
 /// What a URR measured, by name.
 fn named(usage: &Usage) -> [(&'static str, u64); 6] {
     [
@@ -72,12 +64,7 @@ impl Device {
     /// The user plane of a configuration, started: what it announces is put aside.
     pub fn new(config: Config) -> Result<Self, String> {
         let head = config.head();
-        let ports = head.ports.iter().enumerate().map(|(n, port)| {
-            let device = device_of(&head.ports, n);
-            let mac = mac(head.ports[device].uri)?;
-            Ok(PortSpec { name: port.name.to_owned(), mac, on: (device != n).then_some(device) })
-        });
-        let ports = ports.collect::<Result<Vec<_>, String>>()?;
+        let ports = ports_of(&head.ports)?;
         let completes_udp6 = testkit::offloads::completes_udp6();
         let caps =
             |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, completes_udp6, ..Caps::default() };
