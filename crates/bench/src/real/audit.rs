@@ -38,6 +38,8 @@ const SAMPLED: u32 = 32;
 pub struct Check {
     /// Of which contender.
     pub contender: &'static str,
+    /// Where its packets are processed, as in cells.
+    pub path: &'static str,
     /// Mode of its ports.
     pub port: &'static str,
     /// What was checked.
@@ -116,7 +118,7 @@ fn collect(
 }
 
 fn check(what: &'static str, ok: bool, found: String) -> Check {
-    Check { contender: "", port: "", what, ok, found }
+    Check { contender: "", path: "", port: "", what, ok, found }
 }
 
 /// Sum of octets and, where all sessions report them, packets by direction.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use traffic::Plan;
 
@@ -12,8 +12,10 @@ use super::child::Child;
 use super::configuration;
 use super::control::ControlPlane;
 use super::counters::Bursts;
+use super::cpu::Threads;
 use super::options::{RealOptions, RealPort};
 use super::place::{Napi, Place};
+use super::report::Setup;
 use super::rules::Rules;
 use super::sink::Sink;
 use super::traffic::{Of, all_sessions, plan, profile};
@@ -37,13 +39,15 @@ pub enum Kind {
     Peer,
     /// The gateway with `fast_path = "auto"`: known sessions are forwarded in the kernel.
     Auto,
+    /// The same with some sessions whose rules keep them in user space.
+    Mix,
 }
 
 impl Kind {
     /// The word for it in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Weir | Self::Auto => "weir",
+            Self::Weir | Self::Auto | Self::Mix => "weir",
             Self::Bare => "bare",
             Self::Peer => "eupf",
         }
@@ -56,7 +60,7 @@ impl Kind {
 
     /// Whether it is the gateway.
     pub const fn is_gateway(self) -> bool {
-        matches!(self, Self::Weir | Self::Auto)
+        matches!(self, Self::Weir | Self::Auto | Self::Mix)
     }
 
     /// Where its packets are processed.
@@ -64,6 +68,7 @@ impl Kind {
         match self {
             Self::Peer => "kernel",
             Self::Auto => "auto",
+            Self::Mix => "mix",
             Self::Weir | Self::Bare => "user",
         }
     }
@@ -90,6 +95,8 @@ pub struct Contender {
     pub blast: Arc<Blast>,
     /// Its control plane; the bare forwarder has none.
     pub control: Option<ControlPlane>,
+    /// How fast its sessions came up.
+    pub setup: Option<Setup>,
     /// Number of its links, which is in their names.
     pub link: usize,
     pub lab: Lab,
@@ -125,15 +132,18 @@ impl Contender {
         if kind != Kind::Peer {
             child.wait_for("ready", TO_START)?;
         }
+        child.settle();
         let control = match kind {
             Kind::Bare => None,
-            _ => Some(sessions(&lab, options, &traffic, stop).map_err(|error| explain(error, &child))?),
+            _ => Some(sessions((kind, port), &lab, options, &child, stop).map_err(|error| explain(error, &child))?),
         };
+        let (control, setup) = control.unzip();
         child.settle();
         let sink = Sink::attach(&lab, link)?;
         let plan = plan(options, Of::Cells, options.flow)?;
         let blast = Arc::new(Blast::stamped(&lab, link, &plan)?);
-        let mut contender = Self { kind, child, sink, plan, blast, control, link, lab, napi: Napi::default(), socket };
+        let napi = Napi::default();
+        let mut contender = Self { kind, child, sink, plan, blast, control, setup, link, lab, napi, socket };
         contender.prepare(place)?;
         Ok(contender)
     }
@@ -161,7 +171,7 @@ impl Contender {
     pub fn bursts(&mut self) -> Option<Bursts> {
         match self.kind {
             // Of those packets that workers receive.
-            Kind::Weir | Kind::Auto => Bursts::of_gateway(&self.socket),
+            Kind::Weir | Kind::Auto | Kind::Mix => Bursts::of_gateway(&self.socket),
             Kind::Bare => self.child.ask("counters").and_then(|line| serde_json::from_str(&line).ok()),
             Kind::Peer => None,
         }
@@ -187,8 +197,8 @@ fn words(
     };
     let uris = interfaces.each_ref().map(|name| port.uri(name));
     Ok(match kind {
-        Kind::Weir | Kind::Auto => {
-            let text = configuration::weir(options, &uris, kind == Kind::Auto, place.gateway, socket);
+        Kind::Weir | Kind::Auto | Kind::Mix => {
+            let text = configuration::weir(options, &uris, kind != Kind::Weir, place.gateway, socket);
             let file = write("weir.toml", text)?;
             let binary = options.gateway.as_ref().unwrap_or(&options.weir);
             vec![binary.into(), "run".into(), file]
@@ -212,16 +222,29 @@ fn words(
 
 /// Associates and brings up all sessions.
 fn sessions(
+    (kind, port): (Kind, RealPort),
     lab: &Lab,
     options: &RealOptions,
-    traffic: &traffic::Profile,
+    child: &Child,
     stop: &AtomicBool,
-) -> Result<ControlPlane, BenchError> {
+) -> Result<(ControlPlane, Setup), BenchError> {
+    let traffic = profile(options, options.flow);
     let mut control = ControlPlane::associate(lab.gateway(), stop)?;
-    let rules = Rules { sessions: options.sessions, sdf: options.sdf };
-    let address = super::control::SMF.into();
-    control.establish(0..all_sessions(options.sessions), stop, |ue| rules.establish(ue, traffic, address))?;
-    Ok(control)
+    let user_space_every = options.user_space_every.filter(|_| kind == Kind::Mix);
+    let rules = Rules { sessions: options.sessions, sdf: options.sdf, user_space_every };
+    let (address, sessions) = (super::control::SMF.into(), all_sessions(options.sessions));
+    let (begun, before) = (Instant::now(), Threads::now(child.pids()));
+    control.establish(0..sessions, stop, |ue| rules.establish(ue, &traffic, address))?;
+    let (seconds, cpu) = (begun.elapsed().as_secs_f64(), Threads::now(child.pids()).since(&before));
+    let setup = Setup {
+        contender: kind.name(),
+        path: kind.path(),
+        port: kind.port(port),
+        sessions,
+        sessions_per_second: f64::from(sessions) / seconds,
+        cpu_us_per_session: cpu.run_ns as f64 / 1e3 / f64::from(sessions),
+    };
+    Ok((control, setup))
 }
 
 /// Adds the process's last words to an error of its control plane.

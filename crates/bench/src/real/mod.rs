@@ -52,7 +52,7 @@ pub use audit::Check;
 pub use cpu::{Sched, Threads};
 pub use forward::forward;
 pub use options::{Flow, Offered, RealOptions, RealPort};
-pub use report::{Conditions, RealReport, Record};
+pub use report::{Conditions, RealReport, Record, Setup};
 pub use show::text;
 pub use stats::Ratio;
 
@@ -73,6 +73,7 @@ pub fn real(options: &RealOptions, stop: &AtomicBool, tell: &mut dyn FnMut(&str)
         schema: 1,
         profile: "real",
         conditions: Conditions::new(options, &place),
+        setups: Vec::new(),
         cells: Vec::new(),
         checks: Vec::new(),
         trials_repeated: 0,
@@ -93,8 +94,9 @@ fn run(
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), BenchError> {
     let auto = (options.fast_path && port == RealPort::Xdp).then_some(Kind::Auto);
+    let mix = auto.and(options.user_space_every).map(|_| Kind::Mix);
     let (bare, peer) = (options.bare.then_some(Kind::Bare), options.peer.as_ref().map(|_| Kind::Peer));
-    let kinds = [Some(Kind::Weir), auto, bare, peer];
+    let kinds = [Some(Kind::Weir), auto, mix, bare, peer];
     let mut folders = Vec::new();
     let mut contenders = Vec::new();
     for kind in kinds.into_iter().flatten() {
@@ -103,6 +105,7 @@ fn run(
         let folder = Folder::new(&format!("{name}-{path}"))?;
         let contender = Contender::start(kind, port, options, &place, folder.path(), stop)?;
         contender.child.hold(true);
+        report.setups.extend(contender.setup.clone());
         contenders.push(contender);
         folders.push(folder);
     }
@@ -121,7 +124,8 @@ fn run(
         tell(&format!("checking usage, rates and gates of {}", contender.kind.name()));
         let carried = carried.get(&contender.kind).cloned().unwrap_or_default();
         let mut checks = audit::audit(contender, &mut trials, options, &carried, stop)?;
-        checks.iter_mut().for_each(|check| check.port = contender.kind.port(port));
+        let (path, port) = (contender.kind.path(), contender.kind.port(port));
+        checks.iter_mut().for_each(|check| (check.path, check.port) = (path, port));
         report.checks.extend(checks);
     }
     Ok(())

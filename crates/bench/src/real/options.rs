@@ -207,6 +207,8 @@ pub struct RealOptions {
     pub bare: bool,
     /// The gateway is measured with the in-kernel path as well, on AF_XDP ports.
     pub fast_path: bool,
+    /// It is measured so once more with every so manieth session kept in user space by its rules.
+    pub user_space_every: Option<u32>,
 }
 
 impl RealOptions {
@@ -226,6 +228,7 @@ impl RealOptions {
             idle: None,
             bare: true,
             fast_path: false,
+            user_space_every: None,
         }
     }
 

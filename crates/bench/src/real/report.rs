@@ -78,6 +78,23 @@ impl Conditions {
     }
 }
 
+/// How fast a user plane's sessions came up, 32 requests under way at a time.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Setup {
+    /// `weir` or `eupf`.
+    pub contender: &'static str,
+    /// As in cells.
+    pub path: &'static str,
+    /// Mode of the ports; of a peer, its own.
+    pub port: &'static str,
+    /// Sessions that came up.
+    pub sessions: u32,
+    /// Sessions a second.
+    pub sessions_per_second: f64,
+    /// CPU microseconds of all threads for each.
+    pub cpu_us_per_session: f64,
+}
+
 /// Another contender's figures beside a cell's.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Beside {
@@ -102,7 +119,8 @@ pub struct Beside {
 /// A contender in a cell.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Record {
-    /// `user`, `auto` (known sessions in the kernel, the rest by workers) or `kernel`: where packets are processed.
+    /// Where packets are processed: `user`, `auto` (known sessions in the kernel, the rest by workers), `mix` (the same, with
+    /// sessions whose rules keep them in user space) or `kernel`.
     pub path: &'static str,
     /// `weir`, `bare` or `eupf`.
     pub contender: &'static str,
@@ -169,6 +187,8 @@ pub struct RealReport {
     pub profile: &'static str,
     /// The machine, and what was asked for.
     pub conditions: Conditions,
+    /// How fast sessions came up, of each contender that has some.
+    pub setups: Vec<Setup>,
     /// One record for each contender in each cell, the gateway's first.
     pub cells: Vec<Record>,
     /// Whether user planes did what their rules say.

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use pfcp::control::{OwnTeids, Profile, Session};
-use pfcp::ie::{GateStatus, Mbr, NodeId, OuterHeaderCreation, Qfi, SdfFilter};
+use pfcp::ie::{GateStatus, Mbr, MeasurementInformation, NodeId, OuterHeaderCreation, Qfi, SdfFilter};
 use pfcp::message::SessionEstablishmentRequest;
 use traffic::Direction;
 use wire::Teid;
@@ -30,6 +30,8 @@ pub struct Rules {
     pub sessions: u32,
     /// PDRs have an SDF filter.
     pub sdf: bool,
+    /// Every so manieth session of the cells has a rule that the in-kernel path does not carry: a URR that counts before QoS.
+    pub user_space_every: Option<u32>,
 }
 
 impl Rules {
@@ -65,6 +67,13 @@ impl Rules {
                 pdr.pdi.sdf_filters = vec![SdfFilter::flow(FILTER)];
             }
         }
+        let is_kept = |every: u32| of == Of::Cells && ue.is_multiple_of(every);
+        if self.user_space_every.is_some_and(is_kept) {
+            for urr in &mut request.create_urrs {
+                let information = urr.measurement_information.get_or_insert_default();
+                *information |= MeasurementInformation::MBQE;
+            }
+        }
         let is_closed = of == Of::Closed;
         for qer in &mut request.create_qers {
             qer.gate_status = GateStatus { uplink_closed: is_closed, downlink_closed: is_closed };
@@ -93,12 +102,17 @@ mod tests {
     fn requests_carry_all_functions() {
         let options = RealOptions { sessions: 10, ..RealOptions::new("weir".into()) };
         let traffic = profile(&options, Flow::Mixed);
-        let rules = Rules { sessions: 10, sdf: true };
+        let rules = Rules { sessions: 10, sdf: true, user_space_every: Some(5) };
         let at = |ue| rules.establish(ue, &traffic, Ipv4Addr::LOCALHOST.into());
         let first = at(0);
         assert_eq!((first.create_pdrs.len(), first.create_urrs.len(), first.create_qers.len()), (2, 1, 1));
         assert!(first.create_pdrs.iter().all(|pdr| pdr.pdi.sdf_filters.len() == 1 && pdr.urr_ids.len() == 1));
         assert_eq!(first.create_qers[0].maximum_bitrate.map(|mbr| mbr.uplink), Some(OPEN_KBITS));
+        let is_kept = |ue| {
+            let information = at(ue).create_urrs[0].measurement_information.unwrap_or_default();
+            information.contains(MeasurementInformation::MBQE)
+        };
+        assert_eq!((0..20).filter(|ue| is_kept(*ue)).collect::<Vec<_>>(), [0, 5], "sessions of the cells only");
         let policed = at(Of::Policed.ues(10).start);
         assert_eq!(policed.create_qers[0].maximum_bitrate.map(|mbr| mbr.uplink), Some(LOW_KBITS));
         assert!(at(Of::Closed.ues(10).start).create_qers[0].gate_status.uplink_closed);

@@ -1,6 +1,7 @@
 //! The result as people read it.
 
-use super::report::{Beside, Conditions, RealReport, Record};
+use super::audit::Check;
+use super::report::{Beside, Conditions, RealReport, Record, Setup};
 use crate::text::{Table, micros};
 
 /// Conditions, a table of cells, checks.
@@ -12,10 +13,17 @@ pub fn text(report: &RealReport) -> String {
         out.push('\n');
         out += &table(chunk);
     }
+    out += "\nsessions by PFCP, 32 requests at a time:\n";
+    for setup in &report.setups {
+        let Setup { contender, path, port, sessions_per_second, cpu_us_per_session, .. } = setup;
+        let (rate, cpu) = (crate::text::count(sessions_per_second.round() as u64), cpu_us_per_session.round());
+        out += &format!("  {contender} ({path}, {port}): {rate} a second, {cpu} µs of a CPU each\n");
+    }
     out += "\nchecks, in sessions of their own:\n";
     for check in &report.checks {
         let verdict = if check.ok { "ok  " } else { "NOT " };
-        out += &format!("  {verdict} {} {}: {}: {}\n", check.contender, check.port, check.what, check.found);
+        let Check { contender, path, port, what, found, .. } = check;
+        out += &format!("  {verdict} {contender} ({path}, {port}): {what}: {found}\n");
     }
     let unsettled = report.cells.iter().filter(|cell| cell.contender == "weir" && !cell.settled).count();
     if unsettled > 0 {
@@ -96,7 +104,7 @@ fn table(cells: &[Record]) -> String {
             table.rule();
         }
         last = Some(cell.contender);
-        let path = if cell.path == "auto" { " (auto)" } else { "" };
+        let path = if ["auto", "mix"].contains(&cell.path) { format!(" ({})", cell.path) } else { String::new() };
         let offered = match (cell.saturated, cell.offered_pps) {
             (true, _) => format!("max ({:.0}k)", cell.offered_pps / 1e3),
             (_, 0.0) => "idle".into(),

@@ -20,7 +20,7 @@ pub struct RealArgs {
     #[arg(long, value_name = "LIST")]
     pub loads: Option<String>,
     /// Sessions, established by PFCP [default: 10000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250_000))]
     pub sessions: Option<u32>,
     /// Direction of packets: mixed, uplink or downlink [default: mixed].
     #[arg(long, value_name = "WORD")]
@@ -37,6 +37,9 @@ pub struct RealArgs {
     /// Measure the gateway with `fast_path = "auto"` as well, in the same run: known sessions in the kernel.
     #[arg(long)]
     pub fast_path: bool,
+    /// Measure it once more with every Nth session kept in user space by its rules, beside the others in the kernel.
+    #[arg(long, value_name = "N", requires = "fast_path", value_parser = clap::value_parser!(u32).range(2..))]
+    pub user_space_every: Option<u32>,
     /// The gateway's `workers.idle`.
     #[arg(long, value_name = "MODE")]
     pub idle: Option<String>,
@@ -56,6 +59,7 @@ impl RealArgs {
             ("--gateway", self.gateway.is_some()),
             ("--sdf", self.sdf),
             ("--fast-path", self.fast_path),
+            ("--user-space-every", self.user_space_every.is_some()),
             ("--idle", self.idle.is_some()),
             ("--rounds", self.rounds.is_some()),
         ]
@@ -97,6 +101,7 @@ fn options(args: &BenchArgs) -> anyhow::Result<RealOptions> {
     options.flow = asked.direction.as_deref().map_or(Ok(Flow::Mixed), str::parse).map_err(usage)?;
     options.sdf = asked.sdf;
     options.fast_path = asked.fast_path;
+    options.user_space_every = asked.user_space_every;
     if asked.fast_path && !options.ports.contains(&RealPort::Xdp) {
         return Err(Usage("--fast-path needs AF_XDP ports: --port xdp or all".to_owned()).into());
     }
