@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use engine::{Gateway, Idle, Io, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig, WorkerInit};
 use frame::{Pool, Port};
-use table::hint::tsc_hz;
+use table::hint::{tsc, tsc_hz};
 
 use crate::core_clock::CoreClock;
 use crate::error::BenchError;
@@ -281,23 +281,22 @@ impl Queues {
     }
 }
 
-/// What a worker charges its cycles to. Cycles in which its thread was not running are in none: a clock that went on meanwhile
-/// would have packets given up that nobody was late with.
-const CHARGED: [Io; 5] = [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles, Io::IdleCycles];
-
 /// A turn of a worker whose thread far ends are on, too.
 struct Apart {
-    charged: u64,
+    begin: u64,
+    away: u64,
     far: [u64; 2],
 }
 
 impl Apart {
     fn begin(view: &StatsView, far: &FarCycles) -> Self {
-        let charged = CHARGED.iter().map(|what| view.io(*what)).sum();
-        Self { charged, far: [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed)) }
+        let far = [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed));
+        Self { begin: tsc(), away: view.io(Io::NotRunningCycles), far }
     }
 
-    /// Cycles of the turn without what far ends took; what they took in a turn that moved nothing is noted apart.
+    /// Cycles of the turn without what far ends took, and without those in which its thread was found not to be running: if the
+    /// clock went on meanwhile, modems would give up packets that are not late. What far ends took in a turn that moved
+    /// nothing is noted apart.
     fn end(self, view: &StatsView, far: &FarCycles, moved: bool) -> u64 {
         let now = Self::begin(view, far);
         let took = [0, 1].map(|n: usize| now.far[n] - self.far[n]);
@@ -305,7 +304,9 @@ impl Apart {
             // Nobody else writes it.
             far[2].store(far[2].load(Ordering::Relaxed) + took[0], Ordering::Relaxed);
         }
-        (now.charged - self.charged).saturating_sub(took[0] + took[1])
+        let all = now.begin.wrapping_sub(self.begin);
+        // The thread may have been preempted in the far ends' part, which is off already.
+        all.saturating_sub((took[0] + took[1]).max(now.away - self.away))
     }
 }
 

@@ -81,8 +81,10 @@ impl Mover {
         Self { clock, hz: hz.max(1), rest: 0 }
     }
 
-    /// The worker worked so many ticks, in a turn that `moved` packets or did not.
+    /// The worker worked so many ticks, in a turn that `moved` packets or did not. No turn works for 5 ms: the rest is the time of
+    /// others, to whom its CPU went as it was measured.
     pub fn worked(&mut self, ticks: u64, moved: bool) {
+        let ticks = ticks.min(self.hz / 200);
         let all = u128::from(ticks) * 1_000_000_000 + self.rest;
         self.rest = all % u128::from(self.hz);
         let skip = if moved { 0 } else { self.clock.skip_ns.load(Ordering::Relaxed) };
@@ -111,5 +113,12 @@ mod tests {
         assert_eq!(clock.now_ns() - begin, 1_001, "packets came");
         mover.worked(0, false);
         assert_eq!((clock.now_ns() - begin, clock.time().now_ns(7)), (1_501, begin + 1_501));
+    }
+    #[test]
+    fn no_turn_works_for_long() {
+        let clock = WorkClock::default();
+        let begin = clock.now_ns();
+        Mover::new(clock.clone(), 3_000_000_000).worked(60_000_000, true);
+        assert_eq!(clock.now_ns() - begin, 5_000_000, "not 20 ms");
     }
 }

@@ -176,8 +176,8 @@ pub struct Caps {
     pub queues: Option<u32>,
     /// The number, among its worker's, of the port whose device this one shares; none: it has its own.
     pub on: Option<u8>,
-    /// Packet buffers that it may keep beside those it has had since it was opened: many drivers give back what was sent when
-    /// the ring's entry is used again.
+    /// Packet buffers that it may hold at most beyond those it took when it was opened, such as sent packets that a driver gives
+    /// back late. 0 of a port on another's device.
     pub keeps: u32,
 }
 

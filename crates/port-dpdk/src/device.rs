@@ -90,7 +90,7 @@ pub struct Device {
     copy: Option<CopyPool>,
     /// Packet buffers that a NIC's rings may keep: many drivers give back what was sent when the ring's entry is used again.
     keeps: u32,
-    /// Those of a queue's transmit ring, which is empty at first.
+    /// Packet buffers that the transmit ring of one queue may hold; 0 where packets are copied.
     keeps_sent: u32,
     packets: Arc<Packets>,
 }

@@ -130,7 +130,7 @@ const LOW: usize = 128;
 const HIGH: usize = 512;
 
 impl Stock {
-    /// Slots it holds at most, between two calls of [`level`](Self::level).
+    /// Slots that [`level`](Self::level) leaves in it at most.
     pub const MOST: u32 = HIGH as u32;
 
     /// An empty stock.

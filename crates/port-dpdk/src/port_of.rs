@@ -108,7 +108,7 @@ impl DpdkPort {
         let connects = config.connects_once(&device.driver).then(|| Connect::new(config.socket(), coarse_now()));
         let link = if device.is_up() { Link::Up } else { Link::Down };
         let (name, mac, mtu) = (device.name.clone(), device.mac, device.mtu.into());
-        let keeps = device.keeps_sent() + Stock::MOST;
+        let keeps = if copies { 0 } else { device.keeps_sent() + Stock::MOST };
         let extras = if config.queue == 0 { extra_names(device.port) } else { Vec::new() };
         let mut port = Self {
             port: device.port,

@@ -55,7 +55,7 @@ impl Logical {
     /// On the device of the port with number `on`, which is `device`. With it, what of the device's packets are its own.
     pub fn new(device: &Caps, on: u8) -> (Self, Arc<Share>) {
         let share = Arc::<Share>::default();
-        let caps = Caps { on: Some(on), host: None, unsteered: None, queues: None, ..device.clone() };
+        let caps = Caps { on: Some(on), host: None, unsteered: None, queues: None, keeps: 0, ..device.clone() };
         (Self { caps, share: share.clone() }, share)
     }
 }

@@ -214,8 +214,11 @@ fn sampled(
     carried: &Carried,
     stop: &AtomicBool,
 ) -> Result<Check, BenchError> {
-    let step = (options.sessions / SAMPLED).max(1);
-    let ues: Vec<u32> = (0..options.sessions).step_by(step as usize).take(SAMPLED as usize).collect();
+    let (step, last) = ((options.sessions / SAMPLED).max(1), options.sessions.saturating_sub(1));
+    // Of sessions kept in user space as many as they are of all.
+    let every = options.user_space_every.unwrap_or(1);
+    let mut ues: Vec<u32> = (0..SAMPLED.min(options.sessions)).map(|n| (n * step + n % every).min(last)).collect();
+    ues.dedup();
     let control = control(contender)?;
     control.delete(ues.iter().copied(), stop)?;
     let usage: Vec<Usage> = ues.iter().map(|ue| control.usage(*ue)).collect();

@@ -120,7 +120,7 @@ impl Player<'_> {
                     .then_some(Asked { pps: cell.rows[at].offered, most: offered == Offered::Saturation });
                 (self.tell)(&format!(
                     "{offered}: {} round {} of {least} to {most}",
-                    cell.rows[at].kind.name(),
+                    cell.rows[at].kind.label(),
                     round + 1
                 ));
                 let trial = self.valid(&mut contenders[at], asked, self.options.window)?;
@@ -152,12 +152,12 @@ impl Player<'_> {
             let trial = self.played(contender, asked, window)?;
             let Some(why) = &trial.invalid else { return Ok(trial) };
             if again == AGAIN {
-                (self.tell)(&format!("{}: kept an invalid trial: {why}", contender.kind.name()));
+                (self.tell)(&format!("{}: kept an invalid trial: {why}", contender.kind.label()));
                 return Ok(trial);
             }
             again += 1;
             self.repeated += 1;
-            (self.tell)(&format!("{}: trial repeated: {why}", contender.kind.name()));
+            (self.tell)(&format!("{}: trial repeated: {why}", contender.kind.label()));
         }
     }
 
@@ -187,7 +187,7 @@ impl Player<'_> {
 
     /// The rate offered at which a contender delivers most: more load than that costs it packets.
     fn saturation(&mut self, contender: &mut Contender) -> Result<Peak, BenchError> {
-        (self.tell)(&format!("max: looking for the rate at which {} delivers most", contender.kind.name()));
+        (self.tell)(&format!("max: looking for the rate at which {} delivers most", contender.kind.label()));
         let window = SEARCH.min(self.options.window);
         search::peak(|pps| {
             let trial = self.valid(contender, Some(Asked { pps, most: true }), window)?;

@@ -53,6 +53,15 @@ impl Kind {
         }
     }
 
+    /// What progress and errors call it: with its path where that is not the first one.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Auto => "weir (auto)",
+            Self::Mix => "weir (mix)",
+            Self::Weir | Self::Bare | Self::Peer => self.name(),
+        }
+    }
+
     /// Mode of its ports, as results name it: a peer has its own.
     pub const fn port(self, port: RealPort) -> &'static str {
         if matches!(self, Self::Peer) { "xdp-native" } else { port.word() }

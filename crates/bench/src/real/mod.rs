@@ -121,7 +121,7 @@ fn run(
         if contender.control.is_none() {
             continue;
         }
-        tell(&format!("checking usage, rates and gates of {}", contender.kind.name()));
+        tell(&format!("checking usage, rates and gates of {}", contender.kind.label()));
         let carried = carried.get(&contender.kind).cloned().unwrap_or_default();
         let mut checks = audit::audit(contender, &mut trials, options, &carried, stop)?;
         let (path, port) = (contender.kind.path(), contender.kind.port(port));

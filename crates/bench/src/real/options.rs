@@ -207,7 +207,7 @@ pub struct RealOptions {
     pub bare: bool,
     /// The gateway is measured with the in-kernel path as well, on AF_XDP ports.
     pub fast_path: bool,
-    /// It is measured so once more with every so manieth session kept in user space by its rules.
+    /// It is measured so once more, with every Nth session kept in user space by its rules.
     pub user_space_every: Option<u32>,
 }
 

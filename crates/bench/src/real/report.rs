@@ -34,6 +34,8 @@ pub struct Conditions {
     pub placement: String,
     /// Sessions, brought up by PFCP.
     pub sessions: u32,
+    /// Of `mix`: every so many sessions one is kept in user space by a URR that counts before QoS; none: not measured.
+    pub user_space_every: Option<u32>,
     /// Functions of every session.
     pub features: Vec<String>,
     /// Octets of a frame on N6, and on N3.
@@ -68,6 +70,7 @@ impl Conditions {
             date: date(),
             placement: place.text(),
             sessions: options.sessions,
+            user_space_every: options.user_space_every,
             features,
             frame_bytes: [128, 128 + profile(options, options.flow).tunnel_bytes()],
             load: "live frames written by the kernel on the load's CPU (BPF_PROG_TEST_RUN), paced".into(),
@@ -166,7 +169,7 @@ pub struct Record {
     pub repeats: usize,
     /// Trials that could not be used, and were the last of their kind.
     pub invalid: usize,
-    /// All ratios of the cell are known to 5 %.
+    /// All ratios of the gateway's user-space path in this cell are known to 5 %.
     pub settled: bool,
     /// The bare forwarder beside it; none: it is the bare forwarder, or was not measured.
     pub reference: Option<Beside>,

@@ -30,7 +30,7 @@ pub struct Rules {
     pub sessions: u32,
     /// PDRs have an SDF filter.
     pub sdf: bool,
-    /// Every so manieth session of the cells has a rule that the in-kernel path does not carry: a URR that counts before QoS.
+    /// Every Nth session of the cells has a rule that the in-kernel path does not carry: a URR that counts before QoS.
     pub user_space_every: Option<u32>,
 }
 

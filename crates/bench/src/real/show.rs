@@ -25,7 +25,8 @@ pub fn text(report: &RealReport) -> String {
         let Check { contender, path, port, what, found, .. } = check;
         out += &format!("  {verdict} {contender} ({path}, {port}): {what}: {found}\n");
     }
-    let unsettled = report.cells.iter().filter(|cell| cell.contender == "weir" && !cell.settled).count();
+    let unsettled =
+        report.cells.iter().filter(|cell| cell.path == "user" && cell.contender == "weir" && !cell.settled).count();
     if unsettled > 0 {
         out += &format!(
             "\nin {unsettled} cells a ratio's 95 % interval is wider than ±5 % after {} rounds\n",
@@ -61,6 +62,9 @@ fn conditions(of: &Conditions) -> String {
     }
     out +=
         &format!("{} sessions by PFCP, each with {}\n", crate::text::count(of.sessions.into()), of.features.join(", "));
+    if let Some(every) = of.user_space_every {
+        out += &format!("mix: one session in {every} is kept in user space by a URR that counts before QoS\n");
+    }
     out += &format!("frames of {} bytes on N6, {} on N3; {}\n", of.frame_bytes[0], of.frame_bytes[1], of.load);
     out += &format!("{}\n", of.placement);
     out += &format!(

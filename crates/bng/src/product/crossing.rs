@@ -27,16 +27,15 @@ mod arrival; // a group comes from another process
 mod departure; // a group goes to another process
 mod meanings; // what two processes must have alike
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gateway::moves::Outcome;
 use gateway::moves::owners::Owners;
 use gateway::moves::passage::Passage;
-use gateway::shell::hand_over::{Kind, Link, may_ask, may_be_answered};
+use gateway::shell::hand_over::may_be_answered;
 use gateway::socket::RawRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -71,46 +70,12 @@ struct Question {
     from: String,
 }
 
-/// A line of the other process's answer; its error.
-fn answer(stream: &UnixStream) -> Result<Value, String> {
-    let mut text = Vec::new();
-    // An octet at a time: what follows are messages.
-    let read = BufReader::with_capacity(1, stream).take(64 << 10).read_until(b'\n', &mut text);
-    read.map_err(|error| format!("no answer of the other process: {error}"))?;
-    let answer: Value = serde_json::from_slice(&text).map_err(|_| "the other process's answer cannot be read")?;
-    match answer.get("error").and_then(Value::as_str) {
-        Some(why) => Err(why.to_owned()),
-        None => Ok(answer),
-    }
-}
-
 fn say(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
     stream.write_all(format!("{value}\n").as_bytes())
 }
 
-/// Asks another process something at its control socket, and leaves the connection.
-fn connect(socket: &Path, question: &Value) -> Result<UnixStream, String> {
-    let stream =
-        UnixStream::connect(socket).map_err(|error| format!("no gateway answers at {}: {error}", socket.display()))?;
-    may_ask(&stream).map_err(|why| format!("the gateway at {}: {why}", socket.display()))?;
-    let set = stream.set_read_timeout(Some(LOADING)).and_then(|()| stream.set_write_timeout(Some(LOADING)));
-    set.and_then(|()| say(&stream, question)).map_err(|error| format!("the other process takes nothing: {error}"))?;
-    answer(&stream)?;
-    Ok(stream)
-}
-
 fn lost(doing: &'static str) -> impl Fn(io::Error) -> String {
     move |error| format!("the other process has ended, or does not answer, while {doing}: {error}")
-}
-
-/// What the other process says when it is ready; its error.
-fn ready(link: &mut Link, patience: Duration) -> Result<String, String> {
-    let message = link.expect(Kind::Ready, Some(patience)).map_err(lost("it took the group in"))?;
-    let said: Value = serde_json::from_slice(&message.octets).map_err(|_| "what it says cannot be read")?;
-    match said.get("error").and_then(Value::as_str) {
-        Some(why) => Err(why.to_owned()),
-        None => Ok(said.get("own").and_then(Value::as_str).unwrap_or_default().to_owned()),
-    }
 }
 
 /// While it is there, no other group moves, and nothing is reloaded or taken over.

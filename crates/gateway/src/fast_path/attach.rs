@@ -60,7 +60,8 @@ pub struct Wants<'a> {
 }
 
 impl<'a> Wants<'a> {
-    /// Of the ports of a configuration, in order, each with what it wants and its side.
+    /// Of the ports of a configuration, in order, each with what it wants and its side. There can be an in-kernel path, and it
+    /// keeps nothing: whoever knows better sets `why_not` and `keep`.
     pub fn new(gateway: &'static str, head: &Head<'a>, ports: impl Iterator<Item = (FastPathMode, Side)>) -> Self {
         let wanted = |(port, (mode, side)): (&PortEntry<'a>, _)| {
             let PortEntry { name, uri, on, .. } = *port;

@@ -116,8 +116,9 @@ impl Opened {
         if let Some((_, first)) = ports.first() {
             first.report_unsteered(&head.ports);
         }
-        let spare = G::spare_buffers(&loaded.config) as usize;
-        share_out(&arena, spare, ports.iter_mut().map(|(pool, of_worker)| (pool, &*of_worker.caps)).collect());
+        let caps = ports.iter().flat_map(|(_, of_worker)| &of_worker.caps);
+        let reserved = Reserved::of::<G>(&loaded.config, caps);
+        share_out(&arena, reserved, 0, ports.iter_mut().map(|(pool, _)| pool).collect());
         ports::report_queues_not_served(&head.ports, ports.iter().map(|(_, of_worker)| of_worker));
         let host = match ports.first_mut() {
             Some((_, first)) => host_routing::open(&head.ports, &mut first.caps)?,
@@ -189,18 +190,33 @@ impl Opened {
     }
 }
 
-/// Gives workers, each with its pool and what its ports are, equal shares of the packet buffers that are free once ports have
-/// filled their rings, without `spare` and without what the ports may keep beside. If shares were of all buffers, the ports of
-/// a busy worker could find none while an idle worker holds its share.
-pub(super) fn share_out(arena: &Arena, spare: usize, mut workers: Vec<(&mut Pool, &[Caps])>) {
-    let devices = workers.iter().flat_map(|(_, caps)| caps.iter()).filter(|caps| caps.on.is_none());
-    let keep: usize = devices.map(|caps| caps.keeps as usize).sum();
-    let free = arena.in_depot() + workers.iter().map(|(pool, _)| pool.free()).sum::<usize>();
-    let each = |buffers: usize| buffers / workers.len().max(1);
+/// Packet buffers that are no worker's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reserved {
+    /// For others than workers and ports.
+    pub spare: usize,
+    /// What ports may hold beyond what they took when they were opened.
+    pub ports: usize,
+}
+
+impl Reserved {
+    /// Of a configuration whose workers have such ports.
+    pub fn of<'c, G: Gateway>(config: &G::Config, caps: impl Iterator<Item = &'c Caps>) -> Self {
+        let ports = caps.map(|caps| caps.keeps as usize).sum();
+        Self { spare: G::spare_buffers(config) as usize, ports }
+    }
+}
+
+/// Gives workers equal shares of the packet buffers that are free once ports have filled their rings, and of so many that will
+/// be, without those that are reserved. If shares were of all buffers, the ports of a busy worker could find none while an idle
+/// worker holds its share.
+pub(super) fn share_out(arena: &Arena, reserved: Reserved, coming: usize, mut workers: Vec<&mut Pool>) {
+    let free = coming + arena.in_depot() + workers.iter().map(|pool| pool.free()).sum::<usize>();
+    let each = |reserved: usize| free.saturating_sub(reserved) / workers.len().max(1);
     // With few buffers they still move many at a time.
-    let share = each(free.saturating_sub(spare + keep)).max(each(free).min(Pool::BULK));
-    workers.iter_mut().for_each(|(pool, _)| pool.set_share(share));
-    workers.iter_mut().for_each(|(pool, _)| pool.restock());
+    let share = each(reserved.spare + reserved.ports).max(each(reserved.spare).min(Pool::BULK));
+    workers.iter_mut().for_each(|pool| pool.set_share(share));
+    workers.iter_mut().for_each(|pool| pool.restock());
 }
 
 impl<P: Product> Process<P> {
@@ -362,12 +378,12 @@ mod tests {
 
     use super::*;
 
-    fn shares(slots: u32, taken: usize, spare: usize, caps: &[Caps]) -> ([usize; 2], usize) {
+    fn shares(slots: u32, taken: usize, reserved: Reserved) -> ([usize; 2], usize) {
         let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).expect("memory");
         let mut pools = [(); 2].map(|()| Pool::new(&arena, slots as usize / 2));
         // The first worker opens a device, whose rings are filled for both.
         let rings: Vec<_> = (0..taken).map(|_| pools[0].take().expect("a buffer")).collect();
-        share_out(&arena, spare, pools.iter_mut().map(|pool| (pool, caps)).collect());
+        share_out(&arena, reserved, 0, pools.iter_mut().collect());
         let shared = (pools.each_ref().map(Pool::free), arena.in_depot());
         rings.into_iter().for_each(|frame| pools[1].give(frame));
         shared
@@ -375,19 +391,31 @@ mod tests {
 
     #[test]
     fn shares_are_of_what_ports_leave() {
-        assert_eq!(shares(8192, 0, 0, &[]), ([4096; 2], 0));
-        assert_eq!(shares(8192, 2048, 0, &[]), ([3072; 2], 0));
-        assert_eq!(shares(8192, 2048, 1024, &[]), ([2560; 2], 1024));
-        let device = Caps { keeps: 1000, ..Caps::default() };
-        let on_it = Caps { on: Some(0), ..device.clone() };
-        // Each of two workers has two queues with such a ring; a port on another's device has none.
-        assert_eq!(shares(8192, 2048, 0, &[device.clone(), device, on_it]), ([1072; 2], 4000));
+        let reserved = |spare, ports| Reserved { spare, ports };
+        assert_eq!(shares(8192, 0, reserved(0, 0)), ([4096; 2], 0));
+        assert_eq!(shares(8192, 2048, reserved(0, 0)), ([3072; 2], 0));
+        assert_eq!(shares(8192, 2048, reserved(1024, 0)), ([2560; 2], 1024));
+        assert_eq!(shares(8192, 2048, reserved(1024, 2000)), ([1560; 2], 3024));
     }
 
     #[test]
     fn few_buffers_are_shared_all_the_same() {
-        let device = Caps { keeps: 1000, ..Caps::default() };
-        assert_eq!(shares(1024, 0, 0, std::slice::from_ref(&device)), ([256; 2], 512));
-        assert_eq!(shares(256, 0, 0, &[device]), ([128; 2], 0));
+        let reserved = |spare, ports| Reserved { spare, ports };
+        assert_eq!(shares(1024, 0, reserved(0, 2000)), ([256; 2], 512));
+        assert_eq!(shares(512, 100, reserved(64, 2000)), ([174; 2], 64), "what others are to have is theirs");
+        assert_eq!(shares(256, 0, reserved(0, 2000)), ([128; 2], 0));
+    }
+
+    #[test]
+    fn what_will_be_free_is_shared() {
+        let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
+        let mut waiting = Pool::new(&arena, 1024);
+        let waiting: Vec<_> = (0..600).map(|_| waiting.take().expect("a buffer")).collect();
+        let mut pool = Pool::new(&arena, 0);
+        share_out(&arena, Reserved::default(), waiting.len(), vec![&mut pool]);
+        assert_eq!((pool.free(), arena.in_depot()), (424, 0));
+        // It holds them when they come, and gives none up.
+        waiting.into_iter().for_each(|frame| pool.give(frame));
+        assert_eq!((pool.free(), arena.in_depot()), (1024, 0));
     }
 }

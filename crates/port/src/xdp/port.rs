@@ -382,6 +382,7 @@ impl Port for XdpPort {
             mtu: self.mtu,
             link: self.link,
             queues: self.queues,
+            keeps: (self.most_ready() as u32).saturating_sub(self.config.fill),
             ..Caps::default()
         }
     }

@@ -75,7 +75,8 @@ pub fn run(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let options = options(args)?;
     let report = real::real(&options, stop, &mut |what| eprintln!("{what} …"))?;
     print(args, &report, &real::text(&report))?;
-    let failed: Vec<String> = report.failed().iter().map(|check| format!("{}: {}", check.what, check.found)).collect();
+    let failed: Vec<String> =
+        report.failed().iter().map(|check| format!("{} ({}): {}", check.what, check.path, check.found)).collect();
     if !failed.is_empty() {
         bail!("the gateway did not do what its rules say: {}", failed.join("; "));
     }

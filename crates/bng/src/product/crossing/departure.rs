@@ -1,5 +1,7 @@
 //! A group goes to another process.
 
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,11 +9,11 @@ use std::time::{Duration, Instant};
 use frame::Pool;
 use gateway::moves::owners::Owners;
 use gateway::moves::passage::Passage;
-use gateway::shell::hand_over::{Kind, Link};
+use gateway::shell::hand_over::{Kind, Link, may_ask};
 use serde_json::{Value, json};
 
 use super::meanings::Meanings;
-use super::{BUFFERS, BUILDING, COMES, LOADING, LOOK, PACKETS, Question, Reserved, VERSION, connect, lost, ready};
+use super::{BUFFERS, BUILDING, COMES, LOADING, LOOK, PACKETS, Question, Reserved, VERSION, lost, say};
 use crate::control::Control;
 use crate::hand_over::LAYOUT;
 use crate::moving::Parcel;
@@ -232,5 +234,39 @@ impl Observer {
                 "group {} has not come back to its worker: {why}; restart this process", of.name
             );
         }
+    }
+}
+
+/// A line of the other process's answer; its error.
+fn answer(stream: &UnixStream) -> Result<Value, String> {
+    let mut text = Vec::new();
+    // An octet at a time: what follows are messages.
+    let read = BufReader::with_capacity(1, stream).take(64 << 10).read_until(b'\n', &mut text);
+    read.map_err(|error| format!("no answer of the other process: {error}"))?;
+    let answer: Value = serde_json::from_slice(&text).map_err(|_| "the other process's answer cannot be read")?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(why) => Err(why.to_owned()),
+        None => Ok(answer),
+    }
+}
+
+/// Asks another process something at its control socket, and leaves the connection.
+fn connect(socket: &Path, question: &Value) -> Result<UnixStream, String> {
+    let stream =
+        UnixStream::connect(socket).map_err(|error| format!("no gateway answers at {}: {error}", socket.display()))?;
+    may_ask(&stream).map_err(|why| format!("the gateway at {}: {why}", socket.display()))?;
+    let set = stream.set_read_timeout(Some(LOADING)).and_then(|()| stream.set_write_timeout(Some(LOADING)));
+    set.and_then(|()| say(&stream, question)).map_err(|error| format!("the other process takes nothing: {error}"))?;
+    answer(&stream)?;
+    Ok(stream)
+}
+
+/// What the other process says when it is ready; its error.
+fn ready(link: &mut Link, patience: Duration) -> Result<String, String> {
+    let message = link.expect(Kind::Ready, Some(patience)).map_err(lost("it took the group in"))?;
+    let said: Value = serde_json::from_slice(&message.octets).map_err(|_| "what it says cannot be read")?;
+    match said.get("error").and_then(Value::as_str) {
+        Some(why) => Err(why.to_owned()),
+        None => Ok(said.get("own").and_then(Value::as_str).unwrap_or_default().to_owned()),
     }
 }

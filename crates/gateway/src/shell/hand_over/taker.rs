@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use engine::Time;
-use frame::{Arena, Caps, Pool, PortHandover};
+use frame::{Arena, Pool, PortHandover};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use table::hint::thread_cpu_ns;
 use wire::Mac;
 
 use super::super::ports::{self, WorkerPorts};
-use super::super::process::{Opened, Process, StartError, share_out};
+use super::super::process::{Opened, Process, Reserved, StartError, share_out};
 use super::super::product::{Gateway, Head, Loaded, Product};
 use super::super::sections::Sections;
 use super::giver::Listeners;
@@ -38,7 +38,7 @@ pub struct Taker {
     memory: Option<OwnedFd>,
     ports: Vec<(PortNote, PortHandover)>,
     /// Packet buffers that workers leave to others.
-    spare: usize,
+    reserved: Reserved,
 }
 
 /// What runs now.
@@ -107,7 +107,7 @@ impl Taker {
             let handed = PortHandover { descriptors: message.descriptors, text: note.text.clone() };
             ports.push((note, handed));
         }
-        Ok(Self { link, hello, sockets, helper, memory, ports, spare: 0 })
+        Ok(Self { link, hello, sockets, helper, memory, ports, reserved: Reserved::default() })
     }
 
     /// The helper, which keeps what it keeps for the ports: its process number, whether it registers packet memory, its
@@ -140,7 +140,6 @@ impl Taker {
         };
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes, source })?;
         let (workers, steer) = (head.workers.count, G::steer(&loaded.config));
-        self.spare = G::spare_buffers(&loaded.config) as usize;
         let mut handed = std::mem::take(&mut self.ports).into_iter().map(|(_, handed)| handed);
         port::set_borrowed(true);
         let mut opened = Vec::new();
@@ -148,9 +147,9 @@ impl Taker {
             let of_worker = WorkerPorts::take_over(&head.ports, (worker, workers), &steer, &arena, &mut handed)?;
             opened.push((Pool::new(&arena, 0), of_worker));
         }
+        self.reserved = Reserved::of::<G>(&loaded.config, opened.iter().flat_map(|(_, of_worker)| &of_worker.caps));
         // Of memory that is the running gateway's nothing is free yet.
-        let spare = self.spare;
-        share_out(&arena, spare, opened.iter_mut().map(|(pool, of_worker)| (pool, &*of_worker.caps)).collect());
+        share_out(&arena, self.reserved, 0, opened.iter_mut().map(|(pool, _)| pool).collect());
         Ok(Opened::of(arena, opened))
     }
 
@@ -189,7 +188,7 @@ impl Taker {
                     parts.extend(message.octets);
                     state.import(process.standing(), &std::mem::take(&mut parts)).map_err(said)?;
                 }
-                Kind::Buffers => used = take_free(&mut process, self.spare, &message.octets)?,
+                Kind::Buffers => used = take_free(&mut process, &message.octets)?,
                 Kind::Neighbours => suppose(&*observer, &read::<Vec<Neighbour>>(&message)?),
                 Kind::Synced => self.link.send(Kind::Ready, &[], &[])?,
                 Kind::Arm => self.link.send(Kind::Armed, &[], &[])?,
@@ -200,6 +199,11 @@ impl Taker {
         let note: FrozenNote = read(&frozen)?;
         state.imported(process.standing()).map_err(said)?;
         go_on(&mut process, &note, &mut used)?;
+        if !used.is_empty() {
+            // Packets that wait give theirs back when they have gone.
+            let coming = used.iter().map(|word| word.count_ones() as usize).sum();
+            share_out_to(&mut process, self.reserved, coming);
+        }
         stop()?;
         let took = [begun.0.elapsed().as_nanos() as u64, thread_cpu_ns() - begun.1]; // some seconds at most
         self.link.send(Kind::Loaded, &serde_json::to_vec(&took)?, &[])?;
@@ -219,17 +223,21 @@ impl Taker {
 
 /// Takes the packet buffers that the other process, whose workers stand still, does not use. Returns which it uses, a
 /// bit each.
-fn take_free<P: Product>(process: &mut Process<P>, spare: usize, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
+fn take_free<P: Product>(process: &mut Process<P>, octets: &[u8]) -> anyhow::Result<Vec<u64>> {
     let (words, rest) = octets.as_chunks::<8>();
     let used: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let arena = process.shell().arena().clone();
     let fits = rest.is_empty() && used.len() == arena.shape().slots.div_ceil(64) as usize;
     anyhow::ensure!(fits, "the running gateway sent packet buffers that cannot be read");
     arena.release_all_but(&used);
-    // Ports that were handed over have what they keep.
-    let workers = process.standing().iter_mut().map(|worker| (&mut worker.parts_mut().1.pool, &[] as &[Caps]));
-    share_out(&arena, spare, workers.collect());
+    share_out_to(process, Reserved::default(), 0);
     Ok(used)
+}
+
+fn share_out_to<P: Product>(process: &mut Process<P>, reserved: Reserved, coming: usize) {
+    let arena = process.shell().arena().clone();
+    let pools = process.standing().iter_mut().map(|worker| &mut worker.parts_mut().1.pool);
+    share_out(&arena, reserved, coming, pools.collect());
 }
 
 /// Has ports go on where those of the other process stand. What the kernel has of them is taken out of `used`, packet
