@@ -409,8 +409,9 @@ mod tests {
     #[test]
     fn what_will_be_free_is_shared() {
         let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
-        let mut waiting = Pool::new(&arena, 1024);
-        let waiting: Vec<_> = (0..600).map(|_| waiting.take().expect("a buffer")).collect();
+        let mut before = Pool::new(&arena, 1024);
+        let waiting: Vec<_> = (0..600).map(|_| before.take().expect("a buffer")).collect();
+        drop(before);
         let mut pool = Pool::new(&arena, 0);
         share_out(&arena, Reserved::default(), waiting.len(), vec![&mut pool]);
         assert_eq!((pool.free(), arena.in_depot()), (424, 0));
