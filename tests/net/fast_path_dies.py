@@ -98,6 +98,14 @@ def last_object(said):
 def packets(device, which):
     return int(inside(LOAD, "cat", f"/sys/class/net/{device}/statistics/{which}"))
 
+def interfaces():
+    """What each end of each link has seen, to tell where packets were lost."""
+    for namespace, devices in ((LOAD, ("gnb0", "dn0")), (UPF, ("n3", "n6"))):
+        for device in devices:
+            names = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
+            folder = f"/sys/class/net/{device}/statistics"
+            print(f"  {device}:", {name: int(inside(namespace, "cat", f"{folder}/{name}")) for name in names}, flush=True)
+
 ASKED = ("arp", "solicitation", "solicitation without option", "solicitation with two options", "duplicate detection",
          "echo over IPv4", "echo over IPv6")
 
@@ -180,6 +188,8 @@ def main():
         seen = result["directions"][way]
         numbers = {key: seen[f"{key}_packets"] for key in ("sent", "forwarded", "lost", "reordered", "duplicated", "corrupt")}
         print(f"  {way}:", ", ".join(f"{count} {what}" for what, count in numbers.items()), flush=True)
+        if numbers["lost"]:
+            interfaces()
         expect(f"{way}: none lost, overtaken or twice", numbers["lost"] == numbers["reordered"] == numbers["duplicated"] == 0, seen)
         charged = story["usage"][key]
         expect(f"{way}: {charged} charged, all that came out", charged == numbers["forwarded"], story["usage"])
